@@ -1,0 +1,126 @@
+#include "daemon/loader.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <utility>
+
+#include "gpu/cpu/cpu_backend.hpp"
+#include "gpu/cpu/machine.hpp"
+#include "model/chat/chat_prompt.hpp"
+#include "model/gguf/gguf.hpp"
+
+namespace kvern::daemon {
+namespace {
+
+/// The type that most of the weights' bytes have.
+std::string file_type(const gguf_file& file) {
+  std::map<ggml_type, std::uint64_t> bytes;
+  for (const auto& tensor : file.tensors()) bytes[tensor.type] += tensor.data.size();
+  if (bytes.empty()) return "none";
+  const auto most =
+      std::max_element(bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return std::string(traits(most->first).name);
+}
+
+std::int64_t modified_time(const std::string& path) {
+  struct stat what {};
+  return stat(path.c_str(), &what) == 0 ? what.st_mtime : 0;
+}
+
+result<model_info> describe(const gguf_file& file, const config& c) {
+  model_info info;
+  info.id = std::filesystem::path(c.model).stem().string();
+  const auto architecture = file.get_string("general.architecture");
+  if (!architecture) return std::unexpected(architecture.error());
+  info.architecture = *architecture;
+  const auto name = file.find_string("general.name");
+  if (!name) return std::unexpected(name.error());
+  info.description = name->value_or("");
+  const auto trained = file.find_uint(info.architecture + ".context_length");
+  if (!trained) return std::unexpected(trained.error());
+  info.trained_context = static_cast<std::int64_t>(trained->value_or(0));
+  info.file_type = file_type(file);
+  info.file_bytes = file.file_bytes();
+  info.created = modified_time(c.model);
+  for (const auto& tensor : file.tensors()) info.parameters += tensor.elements();
+  return info;
+}
+
+result<std::shared_ptr<const chat::chat_template>> load_template(const gguf_file& file) {
+  const auto source = file.find_string("tokenizer.chat_template");
+  if (!source) return std::unexpected(source.error());
+  if (!*source) return std::shared_ptr<const chat::chat_template>{};
+  auto compiled = chat::chat_template::compile(**source);
+  if (!compiled) {
+    return fail("model_invalid",
+                fmt::format("{}: the chat template cannot be used: {}", file.file_name(), compiled.error().message));
+  }
+  if (const auto probed = chat::probe(**compiled); !probed) {
+    return fail("model_invalid",
+                fmt::format("{}: the chat template cannot be used: {}", file.file_name(), probed.error().message));
+  }
+  return compiled;
+}
+
+std::int32_t threads_of(const config& c) { return c.threads > 0 ? c.threads : gpu::cpu::usable_cores(); }
+
+gpu::cpu::cpu_options backend_options(const config& c, const std::function<void(double)>& progress) {
+  gpu::cpu::cpu_options options;
+  options.threads = threads_of(c);
+  options.context = c.context;
+  options.kv_memory = c.kv_memory;
+  options.kv = c.kv_type == "f32" ? gpu::cpu::kv_type::f32 : gpu::cpu::kv_type::f16;
+  options.activations = c.activations == "fast" ? gpu::cpu::activation_mode::fast : gpu::cpu::activation_mode::fine;
+  options.progress = progress;
+  return options;
+}
+
+}  // namespace
+
+result<actors::system_options> load(const config& c, const std::function<void(double)>& progress) {
+  if (c.model.empty()) {
+    return fail("configuration", "no model is named; give one with --model or the key 'model'");
+  }
+  const auto file = gguf_file::open(c.model);
+  if (!file) return std::unexpected(file.error());
+
+  actors::system_options options;
+  auto info = describe(**file, c);
+  if (!info) return std::unexpected(info.error());
+  auto tokens = tokenizer::create(**file);
+  if (!tokens) return std::unexpected(tokens.error());
+  auto compiled = load_template(**file);
+  if (!compiled) return std::unexpected(compiled.error());
+
+  auto backend = gpu::cpu::load_cpu_backend(*file, backend_options(c, progress));
+  if (!backend) return std::unexpected(backend.error());
+  info->context = (*backend)->info().context;
+  info->vocab = (*backend)->info().vocab;
+  info->has_chat_template = *compiled != nullptr;
+  if ((*tokens)->vocab_size() != info->vocab) {
+    return fail("model_invalid", fmt::format("{}: the tokenizer has {} tokens and the output matrix {} rows",
+                                             (*file)->file_name(), (*tokens)->vocab_size(), info->vocab));
+  }
+
+  gpu::engine_options engine_options;
+  engine_options.max_running = c.max_running;
+  engine_options.is_end = [vocabulary = *tokens](token_id id) { return vocabulary->is_end(id); };
+  auto engine = gpu::engine::create(std::move(*backend), std::move(engine_options));
+  if (!engine) return std::unexpected(engine.error());
+
+  options.engine = std::move(*engine);
+  options.tokens = std::move(*tokens);
+  options.chat_template = std::move(*compiled);
+  options.model = std::move(*info);
+  options.kv_type = c.kv_type;
+  options.activations = c.activations;
+  options.threads = threads_of(c);
+  return options;
+}
+
+}  // namespace kvern::daemon
