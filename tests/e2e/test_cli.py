@@ -1,0 +1,113 @@
+"""The kvern command."""
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import time
+
+from conftest import KVERN, wait_until
+
+
+def test_run_streams_an_answer(daemon):
+    got = daemon.kvern("run", "--temperature", "0", "-n", "24", "What is the capital of France?")
+    assert got.returncode == 0 and "Paris" in got.stdout and got.stdout.endswith("\n") and got.stderr == ""
+
+
+def test_run_takes_context_and_prompt_from_a_pipe(daemon):
+    asked = daemon.kvern("run", "--temperature", "0", "-n", "4", "-", input="What is the capital of France?")
+    same = daemon.kvern("run", "--temperature", "0", "-n", "4", "What is the capital of France?")
+    assert asked.stdout == same.stdout
+    got = daemon.kvern("run", "--json", "-n", "4", "Summarise.", input="Some context.\n")
+    ids = daemon.post("/v1/chat/render", messages=[{"role": "user", "content": "Some context.\n\nSummarise."}]).json()
+    assert json.loads(got.stdout)["usage"]["prompt_tokens"] == len(ids["tokens"])
+
+
+def test_run_raw_json_seed_and_session(daemon):
+    raw = daemon.kvern("run", "--raw", "--json", "--temperature", "0", "-n", "8", "One, two, three,")
+    assert "four" in json.loads(raw.stdout)["text"]
+    one, two = (daemon.kvern("run", "--seed", "5", "--temperature", "1", "-n", "12", "Tell me a story.").stdout
+                for _ in range(2))
+    assert one == two
+    session = daemon.post("/v1/sessions").json()["id"]
+    turns = [json.loads(daemon.kvern("run", "--json", "-n", "2", "--session", session, "The same words.").stdout)
+             for _ in range(2)]
+    assert turns[0]["kvern"]["cache"]["reason"] == "empty"
+    assert turns[1]["kvern"]["cache"]["reused"] > 0
+
+
+def test_tokenize_and_status(daemon):
+    ids = daemon.post("/v1/tokenize", text="Hello world").json()["tokens"]
+    assert daemon.kvern("tokenize", "Hello world").stdout.split() == [str(i) for i in ids]
+    assert daemon.kvern("tokenize", input="Hello world").stdout.split() == [str(i) for i in ids]
+    assert "smollm2" in daemon.kvern("status").stdout
+    assert json.loads(daemon.kvern("status", "--json").stdout)["status"] == "ok"
+
+
+def test_errors_have_exit_codes(daemon):
+    assert daemon.kvern("frobnicate").returncode == 2
+    lost = subprocess.run([KVERN, "--socket", "/nonexistent/s", "run", "hi"], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL)
+    assert lost.returncode == 1 and "kvernd" in lost.stderr
+    assert daemon.kvern("run", "--session", "s-unknown", "hi").returncode == 1
+    assert daemon.kvern("run").returncode == 1
+
+
+class Terminal:
+    """`kvern` with a terminal of its own."""
+
+    def __init__(self, daemon, *arguments):
+        pid, self.fd = pty.fork()
+        if pid == 0:
+            os.environ["XDG_STATE_HOME"] = daemon.folder.name
+            os.environ["TERM"] = "dumb"
+            os.execv(KVERN, [str(KVERN), "--socket", daemon.socket, *arguments])
+        self.pid, self.text = pid, ""
+
+    def wait_for(self, wanted, deadline=60):
+        end = time.monotonic() + deadline
+        while wanted not in self.text:
+            assert time.monotonic() < end, f"no {wanted!r} in {self.text!r}"
+            if select.select([self.fd], [], [], 0.2)[0]:
+                try:
+                    self.text += os.read(self.fd, 4096).decode(errors="replace")
+                except OSError:
+                    assert wanted in self.text, f"ended without {wanted!r}: {self.text!r}"
+        before, self.text = self.text.split(wanted, 1)
+        return before
+
+    def type(self, text):
+        os.write(self.fd, text.encode())
+
+    def end(self):
+        _, status = os.waitpid(self.pid, 0)
+        os.close(self.fd)
+        return os.waitstatus_to_exitcode(status)
+
+
+def test_chat_ctrl_c_ends_the_answer_only(daemon):
+    chat = Terminal(daemon, "chat", "-n", "4000", "--temperature", "0")
+    chat.wait_for("> ")
+    chat.type("Write a very long story about a dragon, in many chapters.\n")
+    chat.wait_for("dragon, in many chapters.")
+    wait_until(lambda: daemon.metric("kvern_running_turns") == 1, "the answer does not begin")
+    chat.wait_for(" ")
+    os.kill(chat.pid, signal.SIGINT)
+    chat.wait_for("> ")
+    wait_until(lambda: daemon.metric("kvern_running_turns") == 0, "the daemon goes on generating")
+    chat.type("/exit\n")
+    assert chat.end() == 0
+
+
+def test_prompt_progress_is_a_bar_on_a_terminal(daemon):
+    run = Terminal(daemon, "run", "-n", "1", "word " * 3000)
+    assert "%" in run.wait_for("3")
+    run.wait_for("100%")
+    while True:
+        try:
+            if not os.read(run.fd, 4096):
+                break
+        except OSError:
+            break
+    assert run.end() == 0
