@@ -9,12 +9,16 @@ endif()
 
 add_library(kvern_options INTERFACE)
 target_compile_options(kvern_options INTERFACE
-  -Wall -Wextra -Wconversion -Wshadow -Werror -ffp-contract=off -fno-math-errno)
+  -Wall -Wextra -Wconversion -Wshadow -Werror -Wno-restrict  # -Wrestrict: false alarms in g++ 12's std::string
+  -ffp-contract=off -fno-math-errno)
 target_include_directories(kvern_options INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
 target_link_libraries(kvern_options INTERFACE Threads::Threads fmt::fmt)
 if(KVERN_SANITIZE)
-  target_compile_options(kvern_options INTERFACE -fsanitize=${KVERN_SANITIZE} -fno-omit-frame-pointer
-    $<$<NOT:$<STREQUAL:${KVERN_SANITIZE},thread>>:-fno-sanitize-recover=all>)
+  set(sanitize -fsanitize=${KVERN_SANITIZE} -fno-omit-frame-pointer)
+  if(NOT KVERN_SANITIZE STREQUAL "thread")
+    list(APPEND sanitize -fno-sanitize-recover=all)
+  endif()
+  target_compile_options(kvern_options INTERFACE ${sanitize})
   target_link_options(kvern_options INTERFACE -fsanitize=${KVERN_SANITIZE})
 endif()
 

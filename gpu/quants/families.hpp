@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "gpu/quants/half.hpp"
+#include "model/gguf/ggml_type.hpp"
+
+/// The families of block formats behind dequantize(). Each function takes the types its comment names, `count` blocks
+/// from `blocks` (at any alignment) and writes count * block_size values to `out`.
+namespace kvern::gpu {
+
+/// F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0.
+void dequantize_legacy(ggml_type type, const std::uint8_t* blocks, std::size_t count, float* out);
+/// Q2_K, Q3_K, Q4_K, Q5_K, Q6_K.
+void dequantize_k(ggml_type type, const std::uint8_t* blocks, std::size_t count, float* out);
+/// IQ1_S, IQ1_M, IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S, IQ4_NL, IQ4_XS.
+void dequantize_iq(ggml_type type, const std::uint8_t* blocks, std::size_t count, float* out);
+/// TQ1_0, TQ2_0.
+void dequantize_ternary(ggml_type type, const std::uint8_t* blocks, std::size_t count, float* out);
+/// MXFP4, NVFP4.
+void dequantize_fp4(ggml_type type, const std::uint8_t* blocks, std::size_t count, float* out);
+
+namespace detail {
+
+template <class T>
+T load_at(const std::uint8_t* bytes) {
+  T value;
+  std::memcpy(&value, bytes, sizeof value);
+  return value;
+}
+
+/// The f16 scale at `bytes`.
+inline float load_scale(const std::uint8_t* bytes) { return f16_to_f32(load_at<std::uint16_t>(bytes)); }
+
+/// Calls `decode(block, values)` for each block.
+template <class Decode>
+void for_each_block(ggml_type type, const std::uint8_t* blocks, std::size_t count, float* out, Decode decode) {
+  const ggml_type_traits& storage = traits(type);
+  for (std::size_t i = 0; i < count; ++i) decode(blocks + i * storage.type_size, out + i * storage.block_size);
+}
+
+}  // namespace detail
+}  // namespace kvern::gpu
