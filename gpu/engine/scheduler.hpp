@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace kvern::gpu {
+
+/// A turn as the scheduler sees it. Prompt and answer are alike: tokens known, and of them those with lines.
+struct turn_view {
+  std::uint64_t order = 0;    ///< of submission, over all tenants
+  std::int32_t known = 0;     ///< tokens of prompt and answer so far; more than `computed`
+  std::int32_t computed = 0;  ///< of them with lines, after the rewind that its start makes
+  std::int32_t pages = 0;     ///< that hold these lines
+  std::int32_t surplus = 0;   ///< further pages of its sequence: its start gives them back. 0 when running
+  bool running = false;
+  bool generating = false;  ///< its first token is out
+  bool settled = true;      ///< may be preempted: never was, or has computed `preemption_gap` tokens more since
+};
+
+struct tenant_view {
+  double weight = 1;
+  double service = 0;                 ///< rows computed, divided by weight
+  std::int32_t pages = 0;             ///< of all its sequences
+  std::int32_t idle_pages = 0;        ///< of those without a running turn
+  std::vector<turn_view> turns = {};  ///< ascending order; of those not running the first few suffice
+};
+
+struct scheduler_state {
+  std::vector<tenant_view> tenants;
+  std::int32_t free_pages = 0;
+  std::int32_t total_pages = 0;
+};
+
+struct step_budget {
+  std::int32_t max_rows = 0;     ///< of all kinds; at least max_running
+  std::int32_t prompt_rows = 0;  ///< beside decode rows
+  std::int32_t max_chunk = 0;    ///< prompt rows when there is no decode row
+  std::int32_t max_running = 0;
+};
+
+/// Indices into scheduler_state.
+struct turn_ref {
+  std::int32_t tenant = 0;
+  std::int32_t turn = 0;
+  friend bool operator==(const turn_ref&, const turn_ref&) = default;
+};
+
+struct planned_rows {
+  turn_ref of;
+  std::int32_t rows = 0;   ///< its next tokens, from `computed` on
+  std::int32_t pages = 0;  ///< to allocate
+};
+
+/// To be carried out in this order: preempt, start, evict, allocate, compute.
+struct step_plan {
+  std::vector<turn_ref> preempted;      ///< stop running; their pages become idle
+  std::vector<turn_ref> started;        ///< begin, or begin again
+  std::vector<std::int32_t> evictions;  ///< [tenants] idle pages to free
+  std::vector<planned_rows> rows;
+};
+
+/// Chooses the next step. Pure: equal arguments, equal plans. Linear in turns and pages of the step.
+///
+/// - Every running turn that generates gets its row first, the oldest before others.
+/// - The rest goes to prompts: the tenant with the least service first, within a tenant in order. Running turns go on;
+/// a
+///   waiting one starts when there is room for its whole prompt, or nothing runs.
+/// - Slots: with all `max_running` taken, a tenant below its share of them gets the newest of the tenant furthest
+/// above,
+///   once that one is `slot_quantum` rows of service ahead.
+/// - Pages: free ones, then idle ones of the tenant furthest over its share, then those of running turns: a tenant
+///   within its share takes from one that is not; else the older turn from the newer. The victim is the newest turn of
+///   the tenant furthest over its share. A turn that gets none waits, and keeps what it has.
+/// - A turn that was preempted is left alone until it has gained `preemption_gap` tokens on what it had computed, so
+/// that
+///   two turns never undo each other's work for ever.
+/// - While any turn exists, the plan has a row: the oldest running turn takes from all others if nobody else gets one.
+step_plan schedule(const scheduler_state& state, const step_budget& budget);
+
+/// Charges a plan's rows to the tenants' service.
+void update(scheduler_state& state, const step_plan& plan);
+
+/// The least service among tenants with turns: where a tenant that returns from idle starts. `fallback` when there is
+/// none.
+double least_service(const scheduler_state& state, double fallback);
+
+/// A tenant's share of the pages, rounded up: by weight, over all tenants that hold pages or have turns.
+std::int32_t page_share(const scheduler_state& state, std::size_t tenant);
+
+inline constexpr double slot_quantum = 64;
+inline constexpr std::int32_t preemption_gap = 64;
+
+/// A turn that waits for pages while its tenant is so many rows of service behind another's keeps that other tenant
+/// from starting turns and from taking pages: large turns are not passed over for ever.
+inline constexpr double patience = 4096;
+
+}  // namespace kvern::gpu

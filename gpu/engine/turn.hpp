@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/token.hpp"
+#include "model/sampler/sampling_params.hpp"
+
+namespace kvern::gpu {
+
+using sequence_id = std::uint64_t;
+using turn_id = std::uint64_t;
+
+/// One request to a sequence: keep its first `keep` tokens, append, generate. Plain data that could cross a wire.
+struct turn {
+  turn_id id = 0;
+  sequence_id sequence = 0;
+  std::string tenant;
+  std::int64_t keep = 0;         ///< tokens of the sequence that stay
+  std::vector<token_id> prompt;  ///< the whole prompt, the kept tokens included
+  sampling_params sampling;
+  std::int64_t max_tokens = -1;  ///< -1: until the context is full
+  bool ignore_eos = false;
+  std::int32_t logprobs = -1;  ///< alternatives wanted, 0 to 20; -1: no log-probabilities
+};
+
+enum class finish_reason { stop, length, cancelled, failed };
+
+/// The turn left the queue. `reused` prompt tokens had lines already: what the worker really kept, which may be less
+/// than `turn::keep` when pages were evicted meanwhile. Sent once, before the first progress.
+struct turn_started {
+  std::int64_t reused = 0;
+};
+
+/// Prompt tokens processed, the reused ones included; after each step that computed some.
+struct turn_progress {
+  std::int64_t processed = 0;
+  std::int64_t total = 0;
+};
+
+/// One sampled token. An end-of-generation token is sent too, marked, and ends the turn unless `ignore_eos`.
+struct turn_token {
+  token_id token = 0;
+  bool end_of_generation = false;
+  token_logprob logprob;  ///< filled when asked for
+};
+
+/// The last output of a turn. `committed`: tokens of the sequence whose lines are in pages.
+struct turn_ended {
+  finish_reason reason = finish_reason::stop;
+  error why;  ///< for finish_reason::failed
+  std::int64_t committed = 0;
+  double queued_ms = 0;
+  double prompt_ms = 0;    ///< from leaving the queue to the first token
+  double generate_ms = 0;  ///< from the first token to the last
+};
+
+struct turn_output {
+  turn_id id = 0;
+  std::variant<turn_started, turn_progress, turn_token, turn_ended> what;
+};
+
+}  // namespace kvern::gpu
