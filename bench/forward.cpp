@@ -1,0 +1,122 @@
+// Speed of the forward pass alone, without engine and sampling: prompt rows in one step (ppN) and decoding after an
+// empty context (tgN), random tokens, median of several repetitions.
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gpu/cpu/cpu_backend.hpp"
+#include "model/gguf/gguf.hpp"
+
+namespace {
+
+using namespace kvern;
+using namespace kvern::gpu;
+
+struct settings {
+  std::string model;
+  int threads = 0;
+  std::string activations = "fine";
+  std::string kv = "f16";
+  int prompt = 512;
+  int generate = 128;
+  int batch = 1;
+  int repetitions = 5;
+};
+
+[[noreturn]] void give_up(const error& why) {
+  fmt::print(stderr, "{}: {}\n", why.code, why.message);
+  std::exit(1);
+}
+
+/// `count` sequences, each with pages for `positions`.
+std::vector<step_sequence> make_sequences(int count, int positions) {
+  std::vector<step_sequence> all(static_cast<std::size_t>(count));
+  page_id next = 0;
+  for (step_sequence& sequence : all)
+    for (int at = 0; at < positions; at += page_lines) sequence.pages.push_back(next++);
+  return all;
+}
+
+/// `rows` further rows of every sequence, computed and committed; logits of the last ones.
+void advance(backend& b, step& s, int rows, std::mt19937& random) {
+  s.rows.clear();
+  for (std::size_t n = 0; n < s.sequences.size(); ++n)
+    for (int r = 0; r < rows; ++r)
+      s.rows.push_back({.token = static_cast<token_id>(random() % static_cast<unsigned>(b.info().vocab)),
+                        .position = s.sequences[n].committed + r,
+                        .sequence = static_cast<std::int32_t>(n),
+                        .logits = r + 1 == rows});
+  if (const auto done = b.forward(s); !done) give_up(done.error());
+  std::vector<std::int32_t> accepted(s.rows.size());
+  std::iota(accepted.begin(), accepted.end(), 0);
+  if (const auto done = b.finalize(accepted); !done) give_up(done.error());
+  for (step_sequence& sequence : s.sequences) sequence.committed += rows;
+}
+
+/// Tokens a second: `steps` steps of `rows` rows of `sequences` sequences, median of the repetitions.
+void measure(backend& b, const std::string& name, int sequences, int rows, int steps, int repetitions) {
+  std::mt19937 random(1);
+  std::vector<double> speeds;
+  for (int repetition = -1; repetition < repetitions; ++repetition) {  // the first warms up
+    step s;
+    s.sequences = make_sequences(sequences, rows * steps);
+    const auto start = std::chrono::steady_clock::now();
+    for (int n = 0; n < steps; ++n) advance(b, s, rows, random);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    if (repetition >= 0) speeds.push_back(static_cast<double>(sequences) * rows * steps / took.count());
+  }
+  std::sort(speeds.begin(), speeds.end());
+  fmt::print("{:>10}  {:9.1f} tokens/s  ({:.1f} to {:.1f})\n", name, speeds[speeds.size() / 2], speeds.front(),
+             speeds.back());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  settings o;
+  CLI::App app{"Speed of Kvern's forward pass"};
+  app.add_option("model", o.model, "GGUF file")->required();
+  app.add_option("-t,--threads", o.threads, "compute threads; 0: physical cores");
+  app.add_option("-a,--activations", o.activations, "precision of activations")->check(CLI::IsMember({"fine", "fast"}));
+  app.add_option("--kv", o.kv, "type of KV lines")->check(CLI::IsMember({"f16", "f32"}));
+  app.add_option("-p,--prompt", o.prompt, "rows of the prompt step; 0: none")->check(CLI::Range(0, 4096));
+  app.add_option("-n,--generate", o.generate, "tokens to decode; 0: none")->check(CLI::Range(0, 4096));
+  app.add_option("-b,--batch", o.batch, "sequences that decode together")->check(CLI::Range(1, 512));
+  app.add_option("-r,--repetitions", o.repetitions, "measurements of each")->check(CLI::Range(1, 1000));
+  CLI11_PARSE(app, argc, argv);
+
+  auto file = gguf_file::open(o.model);
+  if (!file) give_up(file.error());
+  const int positions = std::max({o.prompt, o.generate, 1});
+  const cpu::cpu_options options{
+      .threads = o.threads,
+      .context = positions,
+      .kv_memory = std::uint64_t{1} << 30,
+      .kv = o.kv == "f16" ? cpu::kv_type::f16 : cpu::kv_type::f32,
+      .activations = o.activations == "fine" ? cpu::activation_mode::fine : cpu::activation_mode::fast,
+      .max_rows = std::max(o.prompt, o.batch)};
+  auto loaded = cpu::load_cpu_backend(*file, options);
+  if (!loaded) give_up(loaded.error());
+  backend& b = **loaded;
+  const int pages_needed = o.batch * ((o.generate + page_lines - 1) / page_lines);
+  if (pages_needed > b.info().pages)
+    give_up({"kv_memory_too_small", "These sequences need more than 1 GiB of lines: lower --batch or --generate."});
+  fmt::print("{}, {}, {} activations, {} lines, {:.0f} MB of weights\n", (*file)->file_name(), b.info().kernels,
+             o.activations, o.kv, static_cast<double>(b.info().weight_bytes) / 1e6);
+  if (o.prompt > 0) measure(b, fmt::format("pp{}", o.prompt), 1, o.prompt, 1, o.repetitions);
+  if (o.generate > 0)
+    measure(b, o.batch == 1 ? fmt::format("tg{}", o.generate) : fmt::format("tg{} x {}", o.generate, o.batch), o.batch,
+            1, o.generate, o.repetitions);
+  return 0;
+}

@@ -1,0 +1,51 @@
+#include "gpu/cache/memory_block.hpp"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <utility>
+
+namespace kvern::gpu {
+
+result<memory_block> memory_block::create(std::uint64_t bytes, const char* purpose, memory_use use) {
+  memory_block block;
+  if (bytes == 0) return block;
+  void* p = MAP_FAILED;
+  if (bytes <= static_cast<std::uint64_t>(std::numeric_limits<std::ptrdiff_t>::max()))
+    p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED)
+    return fail("out_of_memory", fmt::format("{} bytes for {} could not be reserved: lower the setting that sizes it, "
+                                             "or free memory.",
+                                             bytes, purpose));
+  if (use == memory_use::dense) madvise(p, bytes, MADV_HUGEPAGE);  // a refusal changes nothing
+  block.data_ = static_cast<std::byte*>(p);
+  block.size_ = bytes;
+  return block;
+}
+
+memory_block::~memory_block() {
+  if (data_ != nullptr) munmap(data_, size_);
+}
+
+memory_block::memory_block(memory_block&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+memory_block& memory_block::operator=(memory_block&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+void memory_block::fill_with_noise(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  for (std::uint64_t at = 0; at < size_; at += sizeof(std::uint64_t)) {
+    const std::uint64_t bits = random();
+    std::memcpy(data_ + at, &bits, std::min<std::uint64_t>(sizeof bits, size_ - at));
+  }
+}
+
+}  // namespace kvern::gpu

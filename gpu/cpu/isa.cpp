@@ -1,0 +1,71 @@
+#include <cstdlib>
+#include <string_view>
+
+#include "gpu/cpu/kernels.hpp"
+#include "gpu/cpu/matrix.hpp"
+
+namespace kvern::gpu::cpu {
+namespace {
+
+/// __builtin_cpu_supports answers for the processor and the operating system's saving of its registers together.
+isa widest() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) {
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni")) {
+      return isa::avx512_vnni;
+    }
+    return isa::avx2;
+  }
+#endif
+  return isa::scalar;
+}
+
+}  // namespace
+
+isa best_isa() {
+  const isa most = widest();
+  const char* const wish = std::getenv("KVERN_ISA");
+  if (wish == nullptr) return most;
+  for (const isa i : {isa::scalar, isa::avx2, isa::avx512_vnni}) {
+    if (i <= most && std::string_view(wish) == to_string(i)) return i;
+  }
+  return most;
+}
+
+const char* to_string(isa i) {
+  switch (i) {
+    case isa::scalar:
+      return "scalar";
+    case isa::avx2:
+      return "avx2";
+    case isa::avx512_vnni:
+      return "avx512_vnni";
+  }
+  return "unknown";
+}
+
+const kernels& kernels_for(isa i) {
+#if defined(__x86_64__)
+  if (i == isa::avx512_vnni) return avx512_kernels();
+  if (i == isa::avx2) return avx2_kernels();
+#endif
+  static_cast<void>(i);
+  return scalar_kernels();
+}
+
+strip_layout layout_of(packing p, std::int64_t blocks) {
+  constexpr std::int64_t nibbles = 256, bytes = 512, halves = 32;
+  const auto round = [](std::int64_t n) { return (n + 63) / 64 * 64; };
+  switch (p) {
+    case packing::q4_1:
+      return {nibbles + 2 * halves, nibbles, nibbles + 2 * halves, blocks * (nibbles + 2 * halves)};
+    case packing::q4_0:
+      return {nibbles, blocks * nibbles, halves, round(blocks * (nibbles + halves))};
+    case packing::q8_0:
+      return {bytes, blocks * bytes, halves, round(blocks * (bytes + halves))};
+  }
+  return {};
+}
+
+}  // namespace kvern::gpu::cpu

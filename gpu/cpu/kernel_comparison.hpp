@@ -1,0 +1,214 @@
+#pragma once
+
+// Every entry of a kernel table against the scalar reference, bit for bit.
+
+#include <algorithm>
+#include <functional>
+
+#include "gpu/cpu/kernel_test_data.hpp"
+
+namespace kvern::gpu::cpu::test {
+
+/// Values of all magnitudes, zeros, subnormals; with `wild`, infinities and NaN too.
+inline std::vector<float> awkward(std::size_t n, random_source& random, bool wild) {
+  std::vector<float> v = random.normal(n);
+  for (float& x : v) {
+    switch (random.integer(0, wild ? 11 : 9)) {
+      case 0:
+        x = 0;
+        break;
+      case 1:
+        x = -0.0F;
+        break;
+      case 2:
+        x *= 1e-42F;
+        break;
+      case 3:
+        x *= 1e30F;
+        break;
+      case 4:
+        x *= 1e-30F;
+        break;
+      case 5:
+        x *= 100;
+        break;
+      case 10:
+        x = std::numeric_limits<float>::quiet_NaN();
+        break;
+      case 11:
+        x = random.integer(0, 1) != 0 ? INFINITY : -INFINITY;
+        break;
+      default:
+        break;
+    }
+  }
+  return v;
+}
+
+inline void compare_elementwise(const kernels& k, random_source& random) {
+  const kernels& reference = scalar_kernels();
+  for (const bool wild : {false, true}) {
+    for (std::int64_t n = 1; n <= 70; ++n) {
+      const auto size = static_cast<std::size_t>(n);
+      const std::vector<float> a = awkward(size, random, wild), b = awkward(size, random, wild);
+      const std::vector<float> c = random.normal(size), s = random.normal(size);
+      const auto both = [&](const std::function<std::vector<float>(const kernels&)>& f) {
+        expect_same_bits(f(k), f(reference));
+      };
+      const auto binary = [&](auto member) {
+        both([&](const kernels& t) {
+          std::vector<float> out(size);
+          (t.*member)(a.data(), b.data(), out.data(), n);
+          return out;
+        });
+      };
+      binary(&kernels::silu_mul);
+      binary(&kernels::gelu_mul);
+      binary(&kernels::add);
+      both([&](const kernels& t) {
+        std::vector<float> out(size);
+        t.exp(a.data(), out.data(), n);
+        return out;
+      });
+      both([&](const kernels& t) {
+        std::vector<float> out(size);
+        t.rms_norm(a.data(), b.data(), 1e-5F, out.data(), n);
+        return out;
+      });
+      both([&](const kernels& t) {
+        std::vector<float> x = a;
+        x.insert(x.end(), b.begin(), b.end());
+        t.rotate(x.data(), x.data() + n, c.data(), s.data(), n);
+        t.rotate_adjacent(x.data(), c.data(), s.data(), n);
+        return x;
+      });
+      both([&](const kernels& t) {
+        std::vector<std::uint16_t> h(size);
+        t.narrow_half(a.data(), h.data(), n);
+        std::vector<float> out(3 * size);
+        t.widen_half(h.data(), out.data(), n);
+        t.widen_bf16(h.data(), out.data() + n, n);
+        t.finish(a.data(), 3.5F, out.data() + 2 * n, n);
+        return out;
+      });
+    }
+  }
+}
+
+inline void compare_half_conversion(const kernels& k) {
+  std::vector<std::uint16_t> all(65536);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);
+  std::vector<float> wide(all.size()), reference(all.size());
+  k.widen_half(all.data(), wide.data(), 65536);
+  scalar_kernels().widen_half(all.data(), reference.data(), 65536);
+  expect_same_bits(wide, reference);
+  std::vector<std::uint16_t> back(all.size()), reference_back(all.size());
+  for (const float nudge : {0.9999F, 0.99975F, 1.0F, 1.00024414F, 1.0001F}) {
+    std::vector<float> x = reference;
+    for (float& value : x) value *= nudge;
+    k.narrow_half(x.data(), back.data(), 65536);
+    scalar_kernels().narrow_half(x.data(), reference_back.data(), 65536);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      if (std::isnan(x[i])) continue;
+      ASSERT_EQ(back[i], reference_back[i]) << x[i];
+    }
+  }
+}
+
+struct quantised_rows {
+  std::vector<std::int8_t> quants;
+  std::vector<float> scales, scaled_sums;
+  std::vector<std::int32_t> sums;
+
+  quantised_rows(const kernels& k, const std::vector<float>& x, int rows, std::int64_t blocks, bool fine)
+      : quants(static_cast<std::size_t>(rows * blocks * (fine ? 64 : 32))),
+        scales(static_cast<std::size_t>(rows * blocks)),
+        scaled_sums(scales.size()),
+        sums(scales.size()) {
+    for (int r = 0; r < rows; ++r) {
+      k.quantise({.x = x.data() + r * blocks * 32,
+                  .blocks = blocks,
+                  .fine = fine,
+                  .rows = rows,
+                  .row = r,
+                  .quants = quants.data(),
+                  .scales = scales.data(),
+                  .scaled_sums = scaled_sums.data(),
+                  .sums = sums.data()});
+    }
+  }
+  tile_input input() const { return {quants.data(), scales.data(), scaled_sums.data(), sums.data()}; }
+};
+
+inline void compare_tiles(const kernels& k, random_source& random) {
+  const kernels& reference = scalar_kernels();
+  for (const bool fine : {true, false}) {
+    for (const int rows : {1, 2, 4, 8}) {
+      for (const std::int64_t blocks : {1, 2, 3, 18}) {
+        const auto x = awkward(static_cast<std::size_t>(rows * blocks * 32), random, blocks == 3);
+        const quantised_rows mine(k, x, rows, blocks, fine), theirs(reference, x, rows, blocks, fine);
+        ASSERT_EQ(mine.quants, theirs.quants);
+        ASSERT_EQ(mine.sums, theirs.sums);
+        expect_same_bits(mine.scales, theirs.scales);
+        expect_same_bits(mine.scaled_sums, theirs.scaled_sums);
+        for (const packing p : {packing::q4_0, packing::q4_1, packing::q8_0}) {
+          const strip_layout layout = layout_of(p, blocks);
+          auto strip = random.bytes(static_cast<std::size_t>(2 * layout.bytes));
+          for (std::int64_t b = 0; b < 2 * blocks; ++b) {
+            for (int i = 0; i < (p == packing::q4_1 ? 32 : 16); ++i) {  // finite scales
+              std::byte& high = strip[static_cast<std::size_t>(b / blocks * layout.bytes + layout.scales +
+                                                               b % blocks * layout.scale_step + 2 * i + 1)];
+              high &= std::byte{0xbb};
+            }
+          }
+          for (const int outputs : {16, 9, 8, 3, 32, 19}) {  // of one strip, of two
+            const auto run = [&](const kernels& t) {
+              std::vector<float> out(static_cast<std::size_t>(rows) * 35, 7);
+              t.tile(p, rows,
+                     {.strip = reinterpret_cast<const std::uint8_t*>(strip.data()),
+                      .strips = outputs > 16 ? 2 : 1,
+                      .layout = layout,
+                      .blocks = blocks,
+                      .x = mine.input(),
+                      .out = out.data(),
+                      .out_stride = 35,
+                      .outputs = outputs > 16 ? outputs - 16 : outputs,
+                      .fine = fine,
+                      .fetch = true});
+              return out;
+            };
+            expect_same_bits(run(k), run(reference));
+          }
+        }
+      }
+    }
+  }
+}
+
+inline void compare_dots(const kernels& k, random_source& random) {
+  for (const int rows : {1, 3, 4, 9, 32}) {
+    for (const std::int64_t cols : {1, 15, 16, 33, 512}) {
+      const auto x = random.normal(static_cast<std::size_t>(rows * cols)),
+                 w = random.normal(static_cast<std::size_t>(4 * cols));
+      const auto start = random.normal(static_cast<std::size_t>(rows) * 64);
+      const auto run = [&](const kernels& t) {
+        std::vector<float> acc = start;
+        t.dot(x.data(), cols, rows, w.data(), cols, cols, acc.data());
+        acc.push_back(t.sum16(acc.data()));
+        return acc;
+      };
+      expect_same_bits(run(k), run(scalar_kernels()));
+    }
+  }
+}
+
+inline void compare_all(const kernels& k) {
+  random_source random;
+  SCOPED_TRACE(testing::Message() << "seed " << random.seed());
+  compare_elementwise(k, random);
+  compare_half_conversion(k);
+  compare_tiles(k, random);
+  compare_dots(k, random);
+}
+
+}  // namespace kvern::gpu::cpu::test

@@ -1,0 +1,133 @@
+#pragma once
+
+// The seam between the portable code and the per-instruction-set files (kernels_scalar.cpp, kernels_avx2.cpp,
+// kernels_avx512.cpp). Only plain types here: those files are compiled with wider flags than the rest, and an inline
+// function they shared with others could be linked in its wide form on a machine that lacks it.
+
+#include <cstdint>
+
+namespace kvern::gpu::cpu {
+
+enum class isa;
+
+/// Weight formats with integer kernels. Sixteen output rows are a strip; a strip's block holds 32 inputs of them.
+enum class packing { q4_0, q4_1, q8_0 };
+
+inline constexpr int strip_rows = 16;
+inline constexpr int block_cols = 32;
+inline constexpr int tile_rows = 8;        ///< most rows of activations a kernel takes at once
+inline constexpr int attention_tile = 48;  ///< most query vectors an attention kernel takes at once
+inline constexpr int block_lines = 32;     ///< keys of an attention block
+
+/// Where a block of a strip lies: quants at `b * quant_step`, f16 scales at `scales + b * scale_step`.
+///
+/// Quants of q4_*: 4 x 64 bytes; byte 4 * row + i of piece j holds input 4 j + i in its low nibble and 16 + 4 j + i in
+/// its high nibble. Of q8_0: 8 x 64 bytes, byte 4 * row + i of piece j holds input 4 j + i plus 128. Scales: 16 f16,
+/// then (q4_1) 16 f16 minima. Everything is 64-byte aligned but the scales of q4_0 and q8_0, which follow the quants of
+/// all blocks.
+struct strip_layout {
+  std::int64_t quant_step, scales, scale_step, bytes;
+};
+strip_layout layout_of(packing p, std::int64_t blocks);
+
+/// Rows of quantised activations that one tile reads, `rows` of them (8, 4, 2 or 1) interleaved.
+///
+/// `quants`: for block b, piece t (8 of the high plane, then, when fine, 8 of the low plane) and row r, 4 bytes at
+/// ((b * pieces + t) * rows + r) * 4. `scales`, `scaled_sums` (scale * sum of the block's integers) and `sums` at
+/// b * rows + r.
+struct tile_input {
+  const std::int8_t* quants;
+  const float* scales;
+  const float* scaled_sums;
+  const std::int32_t* sums;
+};
+
+/// One or two neighbouring strips times one tile: out[r * out_stride + o] for all outputs o of the strips, of which the
+/// last has `outputs` (<= 16).
+struct tile_args {
+  const std::uint8_t* strip;
+  int strips;
+  strip_layout layout;
+  std::int64_t blocks;
+  tile_input x;
+  float* out;
+  std::int64_t out_stride;
+  int outputs;
+  bool fine;
+  bool fetch;  ///< ask memory for the strips behind these
+};
+
+/// Destination of one quantised row; see tile_input. `row` of `rows`.
+struct quantise_args {
+  const float* x;
+  std::int64_t blocks;
+  bool fine;
+  int rows, row;
+  std::int8_t* quants;
+  float* scales;
+  float* scaled_sums;
+  std::int32_t* sums;
+};
+
+/// Up to attention_tile query vectors of one KV head against one block of keys. All strides are head_dim rounded up to
+/// 16 (`width`), padding is zero.
+struct attention_block {
+  int vectors;
+  int head_dim;
+  int width;
+  bool half;                   ///< lines are f16, else f32
+  int lines;                   ///< keys that exist in this block, 1 to 32
+  const void* k[block_lines];  ///< [head_dim] each
+  const void* v[block_lines];
+  const int* keys;   ///< [vectors] keys that a vector sees, 1 to 32 (0: none, untouched)
+  const float* q;    ///< [head_dim][attention_tile], scaled
+  float* largest;    ///< [vectors] running maximum, -inf at first
+  float* total;      ///< [vectors] running sum of exp(score - maximum)
+  float* acc;        ///< [vectors][width]
+  float* k_scratch;  ///< [width][32]
+  float* v_scratch;  ///< [32][width]
+  float* weights;    ///< [attention_tile][32]
+};
+
+struct kernels {
+  void (*quantise)(const quantise_args& a);
+  /// `rows` is 8, 4, 2 or 1.
+  void (*tile)(packing p, int rows, const tile_args& a);
+
+  /// out[r][o] for `rows` <= 4 rows of x and 4 rows of w: adds the products of columns [0, cols) to the sixteen partial
+  /// sums acc[(r * 4 + o) * 16 + k % 16].
+  void (*dot)(const float* x, std::int64_t x_stride, int rows, const float* w, std::int64_t w_stride, std::int64_t cols,
+              float* acc);
+  float (*sum16)(const float* lanes);
+  void (*widen_half)(const std::uint16_t* in, float* out, std::int64_t n);
+  void (*widen_bf16)(const std::uint16_t* in, float* out, std::int64_t n);
+  void (*narrow_half)(const float* in, std::uint16_t* out, std::int64_t n);
+
+  void (*attend)(const attention_block& a);
+  /// Folds segment b into a: [vectors] maxima and sums, [vectors][width] accumulators.
+  void (*merge)(int vectors, int width, float* largest, float* total, float* acc, const float* b_largest,
+                const float* b_total, const float* b_acc);
+  /// out[i] = acc[i] / total
+  void (*finish)(const float* acc, float total, float* out, std::int64_t n);
+
+  void (*rms_norm)(const float* x, const float* weight, float eps, float* out, std::int64_t n);
+  void (*silu_mul)(const float* gate, const float* up, float* out, std::int64_t n);
+  void (*gelu_mul)(const float* gate, const float* up, float* out, std::int64_t n);
+  void (*add)(const float* a, const float* b, float* out, std::int64_t n);
+  void (*exp)(const float* x, float* out, std::int64_t n);
+  /// Turns pairs (a[i], b[i]) by the angle whose cosine and sine are c[i], s[i].
+  void (*rotate)(float* a, float* b, const float* c, const float* s, std::int64_t n);
+  /// The same for pairs (x[2 i], x[2 i + 1]).
+  void (*rotate_adjacent)(float* x, const float* c, const float* s, std::int64_t n);
+};
+
+/// The kernels of `i`, or of the scalar reference where this build has none.
+const kernels& kernels_for(isa i);
+
+const kernels& scalar_kernels();
+#if defined(__x86_64__)
+const kernels& avx2_kernels();
+const kernels& avx512_kernels();
+#endif
+
+}  // namespace kvern::gpu::cpu

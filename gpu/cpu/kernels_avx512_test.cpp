@@ -1,0 +1,16 @@
+#include "gpu/cpu/kernel_comparison.hpp"
+
+#if defined(__x86_64__)
+
+namespace kvern::gpu::cpu {
+namespace {
+
+TEST(kernels_avx512, equal_the_scalar_reference_to_the_bit) {
+  if (best_isa() < isa::avx512_vnni) GTEST_SKIP() << "not on this machine";
+  test::compare_all(avx512_kernels());
+}
+
+}  // namespace
+}  // namespace kvern::gpu::cpu
+
+#endif

@@ -1,0 +1,139 @@
+#pragma once
+
+// Elementwise operations over the sixteen lanes of a simd_*.hpp, which is included first. Internal linkage: compiled
+// once for each instruction set, in one order of operations.
+
+#include "gpu/cpu/kernels.hpp"
+
+namespace kvern::gpu::cpu {
+namespace {
+
+/// A value of which adding and subtracting rounds to an integer, ties to even; the low bits hold that integer.
+constexpr float round_magic = 12582912.0F;  // 1.5 * 2^23
+
+/// e^x within 2 ulp: x = n ln 2 + r with |r| <= ln 2 / 2, whose series to the 7th power errs by less than 1e-8. 2^n is
+/// applied in two halves because it need not be a normal float of its own.
+inline vf exponential(vf x) {
+  const vf magic = broadcast(round_magic);
+  x = min(broadcast(89.0F), max(broadcast(-88.0F), x));
+  const vf t = fma(x, broadcast(1.44269504F), magic);
+  const vf n = sub(t, magic);
+  vf r = fma(n, broadcast(-0.693145752F), x);
+  r = fma(n, broadcast(-1.42860677e-6F), r);
+  vf p = fma(r, broadcast(1.98412698e-4F), broadcast(1.38888889e-3F));
+  p = fma(p, r, broadcast(8.33333333e-3F));
+  p = fma(p, r, broadcast(4.16666667e-2F));
+  p = fma(p, r, broadcast(1.66666667e-1F));
+  p = fma(p, r, broadcast(0.5F));
+  p = fma(p, r, broadcast(1.0F));
+  p = fma(p, r, broadcast(1.0F));
+  const vi whole = sub(bits(t), bits(magic));
+  const vi half = shift_right<1>(whole);
+  const vi bias = broadcast(std::int32_t{127});
+  p = mul(p, from_bits(shift_left<23>(add(half, bias))));
+  p = mul(p, from_bits(shift_left<23>(add(sub(whole, half), bias))));
+  return zero_below(x, broadcast(-87.3365448F), p);
+}
+
+/// x in the first `n` lanes, zeros in the others.
+inline vf load_some(const float* x, std::int64_t n) {
+  if (n >= 16) return load(x);
+  float padded[16] = {};
+  for (std::int64_t i = 0; i < n; ++i) padded[i] = x[i];
+  return load(padded);
+}
+
+inline void store_some(float* out, vf x, std::int64_t n) {
+  if (n >= 16) {
+    store(out, x);
+    return;
+  }
+  float padded[16];
+  store(padded, x);
+  for (std::int64_t i = 0; i < n; ++i) out[i] = padded[i];
+}
+
+template <class F>
+inline void map(const float* a, const float* b, float* out, std::int64_t n, F f) {
+  for (std::int64_t i = 0; i < n; i += 16)
+    store_some(out + i, f(load_some(a + i, n - i), load_some(b + i, n - i)), n - i);
+}
+
+void rms_norm_kernel(const float* x, const float* weight, float eps, float* out, std::int64_t n) {
+  vf squares = broadcast(0.0F);
+  for (std::int64_t i = 0; i < n; i += 16) {
+    const vf v = load_some(x + i, n - i);
+    squares = fma(v, v, squares);
+  }
+  const vf scale = broadcast(1.0F / __builtin_sqrtf(sum(squares) / static_cast<float>(n) + eps));
+  map(x, weight, out, n, [&](vf v, vf w) { return mul(mul(v, scale), w); });
+}
+
+void silu_mul_kernel(const float* gate, const float* up, float* out, std::int64_t n) {
+  const vf one = broadcast(1.0F), zero = broadcast(0.0F);
+  map(gate, up, out, n, [&](vf g, vf u) { return mul(div(g, add(one, exponential(sub(zero, g)))), u); });
+}
+
+/// gelu(g) = g / 2 * (1 + tanh(z)) = g / (1 + e^(-2 z)) with z = sqrt(2 / pi) * (g + 0.044715 g^3).
+void gelu_mul_kernel(const float* gate, const float* up, float* out, std::int64_t n) {
+  const vf one = broadcast(1.0F), cubic = broadcast(0.044715F), minus_two_root = broadcast(-1.59576912F);
+  map(gate, up, out, n, [&](vf g, vf u) {
+    const vf inner = mul(g, fma(mul(g, g), cubic, one));
+    return mul(div(g, add(one, exponential(mul(inner, minus_two_root)))), u);
+  });
+}
+
+void add_kernel(const float* a, const float* b, float* out, std::int64_t n) {
+  map(a, b, out, n, [](vf x, vf y) { return add(x, y); });
+}
+
+void exp_kernel(const float* x, float* out, std::int64_t n) {
+  map(x, x, out, n, [](vf v, vf) { return exponential(v); });
+}
+
+void rotate_kernel(float* a, float* b, const float* c, const float* s, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; i += 16) {
+    const vf x = load_some(a + i, n - i), y = load_some(b + i, n - i);
+    const vf cosine = load_some(c + i, n - i), sine = load_some(s + i, n - i);
+    store_some(a + i, sub(mul(x, cosine), mul(y, sine)), n - i);
+    store_some(b + i, add(mul(x, sine), mul(y, cosine)), n - i);
+  }
+}
+
+void rotate_adjacent_kernel(float* x, const float* c, const float* s, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float a = x[2 * i], b = x[2 * i + 1];
+    x[2 * i] = a * c[i] - b * s[i];
+    x[2 * i + 1] = a * s[i] + b * c[i];
+  }
+}
+
+void widen_half_kernel(const std::uint16_t* in, float* out, std::int64_t n) {
+  std::int64_t i = 0;
+  for (; i + 16 <= n; i += 16) store(out + i, load_half(in + i));
+  if (i == n) return;
+  std::uint16_t padded[16] = {};
+  for (std::int64_t j = i; j < n; ++j) padded[j - i] = in[j];
+  store_some(out + i, load_half(padded), n - i);
+}
+
+void widen_bf16_kernel(const std::uint16_t* in, float* out, std::int64_t n) {
+  std::int64_t i = 0;
+  for (; i + 16 <= n; i += 16) store(out + i, load_bf16(in + i));
+  if (i == n) return;
+  std::uint16_t padded[16] = {};
+  for (std::int64_t j = i; j < n; ++j) padded[j - i] = in[j];
+  store_some(out + i, load_bf16(padded), n - i);
+}
+
+void narrow_half_kernel(const float* in, std::uint16_t* out, std::int64_t n) {
+  std::int64_t i = 0;
+  for (; i + 16 <= n; i += 16) store_half(out + i, load(in + i));
+  if (i == n) return;
+  std::uint16_t padded[16];
+  store_half(padded, load_some(in + i, n - i));
+  for (std::int64_t j = i; j < n; ++j) out[j] = padded[j - i];
+}
+
+}  // namespace
+}  // namespace kvern::gpu::cpu

@@ -1,0 +1,205 @@
+#include "gpu/cpu/llama_forward.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#include "gpu/cpu/attention.hpp"
+#include "gpu/cpu/ops.hpp"
+
+namespace kvern::gpu::cpu {
+namespace {
+
+// Below so many elements an elementwise pass takes less time than waking the team.
+constexpr std::int64_t inline_elements = 8192;
+constexpr std::int64_t rows_in_task = 4;
+
+line_array array_of(const line_run& run, const cache_shape& shape) {
+  return {run.base, run.stride / static_cast<std::int64_t>(element_bytes(shape.type))};
+}
+
+}  // namespace
+
+llama_forward::llama_forward(const llama_config& config, const llama_weights& weights, rope_table rope,
+                             const settings& how, thread_team& team)
+    : config_(config),
+      weights_(weights),
+      rope_(std::move(rope)),
+      how_(how),
+      team_(team),
+      input_(how.activations, how.kernels),
+      qkv_width_(config.q_width() + 2 * std::int64_t{config.kv_width()}),
+      most_ff_(*std::max_element(config.ff.begin(), config.ff.end())) {}
+
+result<std::unique_ptr<llama_forward>> llama_forward::create(const llama_config& config, const llama_weights& weights,
+                                                             rope_table rope, const settings& how, thread_team& team) {
+  std::unique_ptr<llama_forward> made(new llama_forward(config, weights, std::move(rope), how, team));
+  if (auto ok = made->allocate(); !ok) return std::unexpected(std::move(ok.error()));
+  return made;
+}
+
+result<void> llama_forward::allocate() {
+  const std::pair<memory_block*, std::int64_t> buffers[] = {
+      {&residual_, config_.dim}, {&normed_, config_.dim},      {&product_, config_.dim},
+      {&qkv_, qkv_width_},       {&q_, config_.q_width()},     {&attended_, config_.q_width()},
+      {&gate_up_, 2 * most_ff_}, {&logits_, weights_.vocab()},
+  };
+  for (const auto& [buffer, width] : buffers) {
+    auto block = memory_block::create(
+        static_cast<std::uint64_t>(how_.max_rows) * static_cast<std::uint64_t>(width) * sizeof(float),
+        "the activations of a step");
+    if (!block) return std::unexpected(std::move(block.error()));
+    *buffer = std::move(*block);
+  }
+  logits_of_.reserve(static_cast<std::size_t>(how_.max_rows));
+  // What the kernels keep of an input grows with it: once now for the widest of each kind.
+  input_.assign(normed_.as<float>(), how_.max_rows, config_.dim, config_.dim, team_);
+  input_.assign(attended_.as<float>(), how_.max_rows, config_.q_width(), config_.q_width(), team_);
+  input_.assign(gate_up_.as<float>(), how_.max_rows, static_cast<int>(most_ff_), 2 * most_ff_, team_);
+  return {};
+}
+
+template <class F>
+void llama_forward::for_rows(std::int64_t rows, std::int64_t width, F&& task) {
+  if (rows * width <= inline_elements) {
+    for (std::int64_t row = 0; row < rows; ++row) task(row);
+    return;
+  }
+  team_.run((rows + rows_in_task - 1) / rows_in_task, [&](std::int64_t index) {
+    const std::int64_t last = std::min(rows, (index + 1) * rows_in_task);
+    for (std::int64_t row = index * rows_in_task; row < last; ++row) task(row);
+  });
+}
+
+void llama_forward::run(const step& s, const page_memory& pages, const staging& staged) {
+  rows_ = static_cast<std::int64_t>(s.rows.size());
+  std::int32_t wanted = 0;
+  logits_of_.clear();
+  for (const step_row& row : s.rows) logits_of_.push_back(row.logits ? wanted++ : -1);
+  embed(s);
+  for (std::int32_t layer = 0; layer < config_.layers; ++layer) {
+    const llama_layer& weights = weights_.layers[static_cast<std::size_t>(layer)];
+    attention(s, layer, pages, staged);
+    if (layer + 1 == config_.layers) keep_wanted_rows();
+    if (rows_ == 0) return;
+    attention_product(weights);
+    add_and_norm(weights.attention_out, weights.ffn_norm.data());
+    feed_forward(layer);
+    const auto next = static_cast<std::size_t>(layer) + 1;
+    add_and_norm(weights.down, next < weights_.layers.size() ? weights_.layers[next].attention_norm.data()
+                                                             : weights_.output_norm.data());
+  }
+  head();
+}
+
+void llama_forward::embed(const step& s) {
+  const std::int64_t dim = config_.dim;
+  for_rows(rows_, dim, [&](std::int64_t row) {
+    float* x = row_of(residual_, row, dim);
+    weights_.embed(s.rows[static_cast<std::size_t>(row)].token, x);
+    rms_norm(x, weights_.layers.front().attention_norm.data(), config_.norm_epsilon, row_of(normed_, row, dim), dim,
+             how_.kernels);
+  });
+}
+
+void llama_forward::attention(const step& s, std::int32_t layer, const page_memory& pages, const staging& staged) {
+  const llama_layer& weights = weights_.layers[static_cast<std::size_t>(layer)];
+  const std::int64_t q_width = config_.q_width();
+  const std::int64_t kv_width = config_.kv_width();
+  const int rows = static_cast<int>(rows_);
+  input_.assign(normed_.as<float>(), rows, config_.dim, config_.dim, team_);
+  weights.qkv.multiply(input_, qkv_.as<float>(), qkv_width_, team_);
+
+  const line_run staged_k = staged.lines(layer, line_part::k);
+  const line_run staged_v = staged.lines(layer, line_part::v);
+  const auto stage = [&](const float* values, std::byte* line) {
+    if (staged.shape().type == line_type::f16)
+      to_half(values, reinterpret_cast<std::uint16_t*>(line), kv_width, how_.kernels);
+    else
+      std::memcpy(line, values, static_cast<std::size_t>(kv_width) * sizeof(float));
+  };
+  for_rows(rows_, qkv_width_, [&](std::int64_t row) {
+    float* qkv = row_of(qkv_, row, qkv_width_);
+    weights.qkv.add_bias(qkv);
+    const std::int32_t position = s.rows[static_cast<std::size_t>(row)].position;
+    rope(qkv, config_.heads + config_.kv_heads, config_.head_dim, config_.rope.dims, rope_.cos(position),
+         rope_.sin(position), rope_pairing::norm, how_.kernels);
+    std::copy_n(qkv, q_width, row_of(q_, row, q_width));
+    stage(qkv + q_width, staged_k.line(row));
+    stage(qkv + q_width + kv_width, staged_v.line(row));
+  });
+
+  const cache_shape& shape = staged.shape();
+  attend({.heads = config_.heads,
+          .kv_heads = config_.kv_heads,
+          .head_dim = config_.head_dim,
+          .scale = config_.attention_scale,
+          .type = shape.type == line_type::f16 ? kv_type::f16 : kv_type::f32,
+          .q = q_.as<float>(),
+          .out = attended_.as<float>(),
+          .page_k = array_of(pages.lines(layer, line_part::k), shape),
+          .page_v = array_of(pages.lines(layer, line_part::v), shape),
+          .staged_k = array_of(staged_k, shape),
+          .staged_v = array_of(staged_v, shape),
+          .what = &s},
+         how_.kernels, team_);
+}
+
+void llama_forward::attention_product(const llama_layer& weights) {
+  input_.assign(attended_.as<float>(), static_cast<int>(rows_), config_.q_width(), config_.q_width(), team_);
+  weights.attention_out.multiply(input_, product_.as<float>(), config_.dim, team_);
+}
+
+void llama_forward::keep_wanted_rows() {
+  const auto move_up = [](const memory_block& buffer, std::int64_t width, std::int64_t from, std::int64_t to) {
+    if (from != to) std::copy_n(buffer.as<float>() + from * width, width, buffer.as<float>() + to * width);
+  };
+  std::int64_t kept = 0;
+  for (std::int64_t row = 0; row < rows_; ++row) {
+    if (logits_of_[static_cast<std::size_t>(row)] < 0) continue;
+    move_up(attended_, config_.q_width(), row, kept);
+    move_up(residual_, config_.dim, row, kept);
+    ++kept;
+  }
+  rows_ = kept;
+}
+
+void llama_forward::add_and_norm(const linear& product, const float* norm) {
+  const std::int64_t dim = config_.dim;
+  for_rows(rows_, dim, [&](std::int64_t row) {
+    float* added = row_of(product_, row, dim);
+    float* x = row_of(residual_, row, dim);
+    product.add_bias(added);
+    add(x, added, x, dim, how_.kernels);
+    rms_norm(x, norm, config_.norm_epsilon, row_of(normed_, row, dim), dim, how_.kernels);
+  });
+}
+
+void llama_forward::feed_forward(std::int32_t layer) {
+  const llama_layer& weights = weights_.layers[static_cast<std::size_t>(layer)];
+  const std::int64_t ff = config_.ff[static_cast<std::size_t>(layer)];
+  const int rows = static_cast<int>(rows_);
+  input_.assign(normed_.as<float>(), rows, config_.dim, config_.dim, team_);
+  weights.gate_up.multiply(input_, gate_up_.as<float>(), 2 * ff, team_);
+  for_rows(rows_, 2 * ff, [&](std::int64_t row) {
+    float* gate = row_of(gate_up_, row, 2 * ff);
+    weights.gate_up.add_bias(gate);
+    silu_mul(gate, gate + ff, gate, ff, how_.kernels);
+  });
+  input_.assign(gate_up_.as<float>(), rows, static_cast<int>(ff), 2 * ff, team_);
+  weights.down.multiply(input_, product_.as<float>(), config_.dim, team_);
+}
+
+void llama_forward::head() {
+  input_.assign(normed_.as<float>(), static_cast<int>(rows_), config_.dim, config_.dim, team_);
+  weights_.head.multiply(input_, logits_.as<float>(), weights_.vocab(), team_);
+}
+
+std::span<const float> llama_forward::logits(std::size_t row) const {
+  if (row >= logits_of_.size() || logits_of_[row] < 0) return {};
+  const std::int64_t vocab = weights_.vocab();
+  return {row_of(logits_, logits_of_[row], vocab), static_cast<std::size_t>(vocab)};
+}
+
+}  // namespace kvern::gpu::cpu

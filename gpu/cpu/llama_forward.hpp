@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/error.hpp"
+#include "gpu/backend.hpp"
+#include "gpu/cache/memory_block.hpp"
+#include "gpu/cache/page_memory.hpp"
+#include "gpu/cache/staging.hpp"
+#include "gpu/cpu/llama_config.hpp"
+#include "gpu/cpu/llama_weights.hpp"
+#include "gpu/cpu/matrix.hpp"
+#include "gpu/cpu/rope_table.hpp"
+#include "gpu/cpu/thread_team.hpp"
+
+namespace kvern::gpu::cpu {
+
+/// The forward pass of a llama model over one step. Owns the activations of a step of `max_rows` rows; nothing is
+/// allocated later. Not thread-safe.
+///
+/// A row's values never depend on another row's except through attention, and every operation works on a row in one
+/// fixed order: how rows are spread over threads changes nothing.
+class llama_forward {
+ public:
+  struct settings {
+    std::int32_t max_rows = 0;
+    activation_mode activations = activation_mode::fine;
+    isa kernels = isa::scalar;
+  };
+
+  /// `config` and `weights` belong together; both and `team` must outlive this. Errors: `out_of_memory`.
+  static result<std::unique_ptr<llama_forward>> create(const llama_config& config, const llama_weights& weights,
+                                                       rope_table rope, const settings& how, thread_team& team);
+
+  /// Computes `s`, which must have passed step_check: stages the lines of its rows and leaves the logits of the rows
+  /// that want them.
+  void run(const step& s, const page_memory& pages, const staging& staged);
+
+  /// Logits [vocab] of a row of the last run; empty when it wanted none.
+  std::span<const float> logits(std::size_t row) const;
+
+  /// Forgets the last run.
+  void reset() { logits_of_.clear(); }
+
+ private:
+  llama_forward(const llama_config& config, const llama_weights& weights, rope_table rope, const settings& how,
+                thread_team& team);
+  result<void> allocate();
+
+  void embed(const step& s);
+  void attention(const step& s, std::int32_t layer, const page_memory& pages, const staging& staged);
+  /// After the last layer's attention nobody reads the other rows any more.
+  void keep_wanted_rows();
+  void attention_product(const llama_layer& weights);
+  void feed_forward(std::int32_t layer);
+  void add_and_norm(const linear& product, const float* norm);
+  void head();
+
+  /// Calls `task(row)` for the rows of the step, on the team when they are worth waking it: `width` elements each.
+  template <class F>
+  void for_rows(std::int64_t rows, std::int64_t width, F&& task);
+  float* row_of(const memory_block& buffer, std::int64_t row, std::int64_t width) const {
+    return buffer.as<float>() + row * width;
+  }
+
+  const llama_config& config_;
+  const llama_weights& weights_;
+  rope_table rope_;
+  settings how_;
+  thread_team& team_;
+  activations input_;  ///< of the current matrix product
+
+  std::int64_t rows_ = 0;       ///< being computed
+  std::int64_t qkv_width_ = 0;  ///< q, k and v of a row
+  std::int64_t most_ff_ = 0;
+  memory_block residual_;                ///< [row][dim]
+  memory_block normed_;                  ///< [row][dim]
+  memory_block product_;                 ///< [row][dim], what a block adds to the residual
+  memory_block qkv_;                     ///< [row][qkv_width]
+  memory_block q_;                       ///< [row][head][head_dim]
+  memory_block attended_;                ///< [row][head][head_dim]
+  memory_block gate_up_;                 ///< [row][2 * ff]
+  memory_block logits_;                  ///< [row that wants logits][vocab]
+  std::vector<std::int32_t> logits_of_;  ///< [row] its index in logits_, or -1
+};
+
+}  // namespace kvern::gpu::cpu

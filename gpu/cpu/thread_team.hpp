@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+namespace kvern::gpu::cpu {
+
+/// N compute threads that run one task together, the caller being one of them. Workers spin some microseconds for the
+/// next task, then sleep on a futex. One caller at a time.
+class thread_team {
+ public:
+  /// `threads` >= 1.
+  explicit thread_team(int threads);
+  ~thread_team();
+  thread_team(const thread_team&) = delete;
+  thread_team& operator=(const thread_team&) = delete;
+
+  int size() const;
+
+  /// Calls `task(index)` for every index in [0, count), each exactly once, on any thread; returns when all are done.
+  /// What an index computes must not depend on the thread or the order. `task` must not throw nor run this team again.
+  template <class F>
+  void run(std::int64_t count, F&& task) {
+    run_erased(
+        count, [](void* f, std::int64_t i) { (*static_cast<std::remove_reference_t<F>*>(f))(i); },
+        const_cast<void*>(static_cast<const void*>(&task)));
+  }
+
+ private:
+  void run_erased(std::int64_t count, void (*call)(void*, std::int64_t), void* task);
+
+  struct impl;
+  std::unique_ptr<impl> impl_;
+};
+
+}  // namespace kvern::gpu::cpu

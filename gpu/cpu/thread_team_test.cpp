@@ -1,0 +1,95 @@
+#include "gpu/cpu/thread_team.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <set>
+#include <thread>
+#include <vector>
+
+namespace kvern::gpu::cpu {
+namespace {
+
+TEST(thread_team, runs_every_index_once) {
+  for (const int threads : {1, 2, 3, 8}) {
+    thread_team team(threads);
+    EXPECT_EQ(team.size(), threads);
+    for (const std::int64_t count : {0, 1, 2, 7, 1000}) {
+      std::vector<std::atomic<int>> times(static_cast<std::size_t>(count));
+      team.run(count, [&](std::int64_t i) { ++times[static_cast<std::size_t>(i)]; });
+      for (const auto& t : times) EXPECT_EQ(t.load(), 1);
+    }
+  }
+}
+
+TEST(thread_team, results_are_visible_to_the_caller_and_to_the_next_task) {
+  thread_team team(4);
+  std::vector<std::int64_t> values(64, 0);  // plain: the team orders the accesses
+  for (int round = 1; round <= 3000; ++round) {
+    team.run(64,
+             [&](std::int64_t i) { values[static_cast<std::size_t>(i)] += values[static_cast<std::size_t>(i)] + i; });
+    team.run(64, [&](std::int64_t i) { values[static_cast<std::size_t>(63 - i)] %= 1000003; });
+  }
+  std::vector<std::int64_t> expected(64, 0);
+  for (int round = 1; round <= 3000; ++round) {
+    for (std::int64_t i = 0; i < 64; ++i) {
+      std::int64_t& v = expected[static_cast<std::size_t>(i)];
+      v = (v + v + i) % 1000003;
+    }
+  }
+  EXPECT_EQ(values, expected);
+}
+
+TEST(thread_team, one_thread_stays_on_the_caller) {
+  thread_team team(1);
+  std::set<std::thread::id> ids;
+  team.run(100, [&](std::int64_t) { ids.insert(std::this_thread::get_id()); });
+  EXPECT_EQ(ids, std::set<std::thread::id>{std::this_thread::get_id()});
+}
+
+TEST(thread_team, workers_take_part) {
+  thread_team team(2);
+  std::atomic<int> inside{0};
+  // Each index waits for the other: done only when two threads work at the same time.
+  team.run(2, [&](std::int64_t) {
+    ++inside;
+    while (inside.load() < 2) std::this_thread::yield();
+  });
+  EXPECT_EQ(inside.load(), 2);
+}
+
+TEST(thread_team, workers_wake_from_sleep) {
+  thread_team team(2);
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<int> inside{0};
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // longer than workers spin
+    team.run(2, [&](std::int64_t) {
+      ++inside;
+      while (inside.load() < 2) std::this_thread::yield();
+    });
+  }
+}
+
+/// Many more threads than cores: a caller must not wait for workers that have no core, nor spin while they would run.
+TEST(thread_team, survives_oversubscription) {
+  const auto seconds_for = [](int threads) {
+    thread_team team(threads);
+    std::atomic<std::uint64_t> sink{0};
+    const auto start = std::chrono::steady_clock::now();
+    for (int round = 0; round < 300; ++round) {
+      team.run(16, [&](std::int64_t i) {
+        std::uint64_t x = static_cast<std::uint64_t>(i) + 1;
+        for (int n = 0; n < 4000; ++n) x = x * 6364136223846793005U + 1442695040888963407U;
+        sink += x;
+      });
+    }
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  const double alone = seconds_for(1);
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  EXPECT_LT(seconds_for(8 * std::max(cores, 1)), 15 * alone + 0.5);
+}
+
+}  // namespace
+}  // namespace kvern::gpu::cpu

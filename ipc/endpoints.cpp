@@ -1,0 +1,278 @@
+#include "ipc/endpoints.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "ipc/completion_format.hpp"
+#include "ipc/errors.hpp"
+#include "ipc/json_reader.hpp"
+#include "ipc/metrics.hpp"
+#include "ipc/prompt_fields.hpp"
+#include "ipc/utf8.hpp"
+
+namespace kvern::ipc {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::string_view chat_path = "/v1/chat/completions";
+constexpr std::string_view text_path = "/v1/completions";
+
+http_reply ok(const json::object& o) {
+  http_reply reply;
+  reply.body = json::serialize(o);
+  return reply;
+}
+
+http_reply method_not_allowed(std::string_view allow) {
+  http_reply reply =
+      error_reply(error{"method_not_allowed", fmt::format("this path takes {} only; see docs/protocol.md", allow)});
+  reply.headers.emplace_back("Allow", allow);
+  return reply;
+}
+
+http_reply not_found() { return error_reply(error{"not_found", "there is no such path; see docs/protocol.md"}); }
+
+json::object to_json(const session_info& s) {
+  json::object o;
+  o["id"] = to_utf8(s.id);
+  o["object"] = "session";
+  o["tokens"] = s.tokens;
+  o["committed"] = s.committed;
+  o["turns"] = s.turns;
+  o["running"] = s.running;
+  o["created"] = s.created;
+  o["last_used"] = s.last_used;
+  o["last_validation"] = s.last_validation ? json::value(ipc::to_json(*s.last_validation)) : json::value(nullptr);
+  return o;
+}
+
+json::object to_json(const model_info& m) {
+  json::object details;
+  details["architecture"] = to_utf8(m.architecture);
+  details["description"] = to_utf8(m.description);
+  details["file_type"] = to_utf8(m.file_type);
+  details["context"] = m.context;
+  details["trained_context"] = m.trained_context;
+  details["vocab"] = m.vocab;
+  details["parameters"] = m.parameters;
+  details["file_bytes"] = m.file_bytes;
+  details["has_chat_template"] = m.has_chat_template;
+  json::object o;
+  o["id"] = to_utf8(m.id);
+  o["object"] = "model";
+  o["created"] = m.created;
+  o["owned_by"] = "kvern";
+  o["max_model_len"] = m.context;
+  o["kvern"] = std::move(details);
+  return o;
+}
+
+/// Whether the request is a GET (or HEAD); answers it with 405 if not.
+bool is_get(const http_request& request, endpoints::reply_to& done) {
+  if (request.method == "GET" || request.method == "HEAD") return true;
+  done(method_not_allowed("GET, HEAD"));
+  return false;
+}
+
+bool is_post(const http_request& request, endpoints::reply_to& done) {
+  if (request.method == "POST") return true;
+  done(method_not_allowed("POST"));
+  return false;
+}
+
+/// Reads the body's fields with `read`; yields false and answers when something is wrong with them.
+template <class Read>
+bool with_fields(std::string_view text, endpoints::reply_to& done, Read read) {
+  const auto document = parse_json_object(text);
+  if (!document) {
+    done(error_reply(document.error()));
+    return false;
+  }
+  fields body(document->root().get_object());
+  read(body);
+  if (body.failure()) {
+    done(error_reply(*body.failure()));
+    return false;
+  }
+  return true;
+}
+
+reply<session_info> session_reply(endpoints::reply_to done) {
+  return [done = std::move(done)](result<session_info> s) mutable {
+    done(s ? ok(to_json(*s)) : error_reply(std::move(s.error())));
+  };
+}
+
+}  // namespace
+
+std::optional<completion_kind> completion_of(const http_request& request) {
+  if (request.method != "POST") return std::nullopt;
+  const std::string_view path = path_of(request.target);
+  if (path == chat_path) return completion_kind::chat;
+  if (path == text_path) return completion_kind::text;
+  return std::nullopt;
+}
+
+endpoints::endpoints(std::shared_ptr<service> s, std::chrono::milliseconds stall_after)
+    : service_(std::move(s)), stall_after_(stall_after) {}
+
+void endpoints::handle(const peer& who, const http_request& request, std::int64_t connections, reply_to done) const {
+  constexpr std::string_view model_prefix = "/v1/models/";
+  constexpr std::string_view session_prefix = "/v1/sessions/";
+  const std::string_view path = path_of(request.target);
+  if (path == "/health") {
+    if (is_get(request, done)) done(health());
+  } else if (path == "/metrics") {
+    if (!is_get(request, done)) return;
+    http_reply page;
+    page.body = metrics_page(service_->stats(), service_->model(), connections);
+    page.content_type = metrics_type;
+    done(std::move(page));
+  } else if (path == "/v1/models") {
+    if (is_get(request, done)) done(models());
+  } else if (path.starts_with(model_prefix)) {
+    if (is_get(request, done)) done(model(path.substr(model_prefix.size())));
+  } else if (path == "/v1/tokenize") {
+    if (is_post(request, done)) tokenize(request.body, std::move(done));
+  } else if (path == "/v1/detokenize") {
+    if (is_post(request, done)) detokenize(request.body, std::move(done));
+  } else if (path == "/v1/chat/render") {
+    if (is_post(request, done)) render(request.body, std::move(done));
+  } else if (path == "/v1/sessions") {
+    if (request.method == "POST") {
+      create_session(who, request.body, std::move(done));
+    } else if (request.method == "GET" || request.method == "HEAD") {
+      list_sessions(who, std::move(done));
+    } else {
+      done(method_not_allowed("GET, HEAD, POST"));
+    }
+  } else if (path.starts_with(session_prefix)) {
+    session(who, request, path.substr(session_prefix.size()), std::move(done));
+  } else if (path == chat_path || path == text_path) {
+    done(method_not_allowed("POST"));
+  } else {
+    done(not_found());
+  }
+}
+
+http_reply endpoints::health() const {
+  const service_stats s = service_->stats();
+  const bool has_work = s.engine.running + s.engine.queued > 0;
+  const bool stalled = has_work && s.heartbeat_age_seconds > stall_after_.count();
+  json::object worker;
+  worker["alive"] = s.worker_alive;
+  worker["heartbeat_age_seconds"] = s.heartbeat_age_seconds;
+  json::object o;
+  o["status"] = !s.worker_alive ? "worker_dead" : stalled ? "worker_stalled" : "ok";
+  o["worker"] = std::move(worker);
+  o["running"] = s.engine.running;
+  o["queued"] = s.engine.queued;
+  o["sessions"] = s.sessions;
+  o["uptime_seconds"] = s.uptime_seconds;
+  http_reply reply = ok(o);
+  reply.status = s.worker_alive && !stalled ? 200 : 503;
+  reply.headers.emplace_back("Cache-Control", "no-store");
+  return reply;
+}
+
+http_reply endpoints::models() const {
+  return ok({{"object", "list"}, {"data", json::array{to_json(service_->model())}}});
+}
+
+http_reply endpoints::model(std::string_view id) const {
+  if (!names_model(percent_decoded(id), service_->model())) {
+    return error_reply(error{"model_not_found", fmt::format("no such model; \"{}\" is served", service_->model().id)});
+  }
+  return ok(to_json(service_->model()));
+}
+
+void endpoints::tokenize(std::string_view body, reply_to done) const {
+  text_prompt prompt;
+  const bool good = with_fields(body, done, [&](fields& f) {
+    if (auto text = f.string("text")) {
+      prompt.text = *std::move(text);
+    } else {
+      f.fail("text", "is missing");
+    }
+    prompt.add_special = f.boolean("add_special").value_or(true);
+    prompt.parse_special = f.boolean("parse_special").value_or(false);
+  });
+  if (!good) return;
+  service_->tokenize(std::move(prompt), [done = std::move(done)](result<std::vector<token_id>> tokens) mutable {
+    done(tokens ? ok({{"tokens", ipc::to_json(*tokens)}, {"count", tokens->size()}})
+                : error_reply(std::move(tokens.error())));
+  });
+}
+
+void endpoints::detokenize(std::string_view body, reply_to done) const {
+  std::vector<token_id> tokens;
+  const bool good = with_fields(body, done, [&](fields& f) {
+    if (const json::array* ids = f.array("tokens")) {
+      tokens = read_tokens(f, "tokens", *ids, service_->model().vocab);
+    } else {
+      f.fail("tokens", "is missing");
+    }
+  });
+  if (!good) return;
+  service_->detokenize(std::move(tokens), [done = std::move(done)](result<std::string> text) mutable {
+    done(text ? ok({{"text", to_utf8(*text)}}) : error_reply(std::move(text.error())));
+  });
+}
+
+void endpoints::render(std::string_view body, reply_to done) const {
+  chat_prompt chat;
+  if (!with_fields(body, done, [&](fields& f) { chat = read_chat(f); })) return;
+  service_->render(std::move(chat), [done = std::move(done)](result<service::rendered> r) mutable {
+    done(r ? ok({{"text", to_utf8(r->text)}, {"tokens", ipc::to_json(r->tokens)}}) : error_reply(std::move(r.error())));
+  });
+}
+
+void endpoints::create_session(const peer& who, std::string_view body, reply_to done) const {
+  if (!body.empty() && !with_fields(body, done, [](fields&) {})) return;
+  service_->create_session(who, session_reply(std::move(done)));
+}
+
+void endpoints::list_sessions(const peer& who, reply_to done) const {
+  service_->list_sessions(who, [done = std::move(done)](result<std::vector<session_info>> list) mutable {
+    if (!list) {
+      done(error_reply(std::move(list.error())));
+      return;
+    }
+    json::array data;
+    data.reserve(list->size());
+    for (const session_info& s : *list) data.push_back(to_json(s));
+    done(ok({{"object", "list"}, {"data", std::move(data)}}));
+  });
+}
+
+void endpoints::session(const peer& who, const http_request& request, std::string_view rest, reply_to done) const {
+  const auto slash = rest.find('/');
+  std::string id = percent_decoded(rest.substr(0, slash));
+  if (slash != std::string_view::npos) {
+    if (rest.substr(slash) != "/cancel") {
+      done(not_found());
+    } else if (is_post(request, done)) {
+      service_->cancel_session(who, std::move(id), session_reply(std::move(done)));
+    }
+  } else if (request.method == "GET" || request.method == "HEAD") {
+    service_->get_session(who, std::move(id), session_reply(std::move(done)));
+  } else if (request.method == "DELETE") {
+    service_->delete_session(who, std::move(id), [done = std::move(done)](result<session_info> s) mutable {
+      if (!s) {
+        done(error_reply(std::move(s.error())));
+        return;
+      }
+      json::object o = to_json(*s);
+      o["deleted"] = true;
+      done(ok(o));
+    });
+  } else {
+    done(method_not_allowed("GET, HEAD, DELETE"));
+  }
+}
+
+}  // namespace kvern::ipc
