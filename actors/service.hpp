@@ -1,0 +1,203 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/token.hpp"
+#include "gpu/engine/engine.hpp"
+#include "model/chat/value.hpp"
+#include "model/sampler/sampling_params.hpp"
+
+/// What the daemon offers to a protocol: native requests in, events out. No JSON, no socket, no actor in sight.
+namespace kvern {
+
+/// Who asks: the kernel's word (SO_PEERCRED), never the caller's.
+struct peer {
+  uid_t uid = 0;
+  gid_t gid = 0;
+  pid_t pid = 0;
+
+  /// The tenant this peer acts for, e.g. "uid:1000".
+  std::string tenant() const { return "uid:" + std::to_string(uid); }
+};
+
+/// A prompt as text. Special tokens written in it are recognised only with `parse_special`.
+struct text_prompt {
+  std::string text;
+  bool add_special = true;
+  bool parse_special = false;
+};
+
+struct chat_prompt {
+  chat::value messages;   ///< array of objects, as the template expects them
+  chat::value tools;      ///< array or null
+  chat::value arguments;  ///< object: further template variables (chat_template_kwargs); or null
+  bool add_generation_prompt = true;
+};
+
+/// A prompt: text, token ids, or messages for the model's chat template.
+using prompt = std::variant<text_prompt, std::vector<token_id>, chat_prompt>;
+
+struct generation_request {
+  std::string session;  ///< id of a session of the peer's tenant; empty: none, nothing is kept afterwards
+  kvern::prompt prompt;
+  sampling_params sampling;
+  std::optional<std::int64_t> max_tokens;  ///< absent: until the context is full
+  std::vector<std::string> stop;           ///< the text before the first match is the answer
+  bool ignore_eos = false;
+  std::int32_t logprobs = -1;  ///< alternatives for each token, 0 to 20; -1: no log-probabilities
+};
+
+/// Why so much, and no more, of a session's cache served a prompt.
+enum class cache_reason { empty, extends, same, shorter, mismatch };
+std::string_view to_string(cache_reason reason);
+
+struct cache_report {
+  std::int64_t reused = 0;    ///< prompt tokens whose lines were there
+  std::int64_t computed = 0;  ///< prompt tokens that had to be run
+  cache_reason reason = cache_reason::empty;
+  std::optional<std::int64_t> first_divergence;  ///< position; with `mismatch`
+};
+
+struct generated_token {
+  token_id token = 0;
+  std::string bytes;      ///< the token's own bytes (may be part of a UTF-8 character)
+  token_logprob logprob;  ///< filled when asked for
+};
+
+/// The turn began: its prompt was tokenized and validated against the cache.
+struct started_event {
+  std::vector<token_id> prompt;
+  cache_report cache;
+};
+
+struct progress_event {
+  std::int64_t processed = 0;  ///< prompt tokens, the reused ones included
+  std::int64_t total = 0;
+};
+
+/// Valid UTF-8 text that is certain (no possible start of a stop string), with the tokens that completed it.
+struct text_event {
+  std::string text;
+  std::vector<generated_token> tokens;
+};
+
+/// The last event of a turn that ran. `why` is set with finish_reason::failed.
+struct end_event {
+  gpu::finish_reason reason = gpu::finish_reason::stop;
+  error why;
+  std::string stop_string;  ///< the stop string that was met, if one was
+  std::int64_t prompt_tokens = 0;
+  std::int64_t completion_tokens = 0;
+  double queued_ms = 0;
+  double prompt_ms = 0;
+  double generate_ms = 0;
+};
+
+/// The request was refused before anything ran.
+struct refused_event {
+  error why;
+};
+
+/// In this order: refused | started, progress*, text*, end.
+using generation_event = std::variant<refused_event, started_event, progress_event, text_event, end_event>;
+
+/// Takes the events of one request, one at a time, from threads of the service's choice. Must not block.
+class generation_sink {
+ public:
+  virtual ~generation_sink() = default;
+  virtual void on_event(generation_event event) = 0;
+};
+
+/// A running request. Destroying it cancels; after cancel() an end_event with finish_reason::cancelled still comes.
+class generation {
+ public:
+  virtual ~generation() = default;
+  virtual void cancel() = 0;
+};
+
+struct session_info {
+  std::string id;
+  std::int64_t tokens = 0;     ///< of its history
+  std::int64_t committed = 0;  ///< of them with lines in the cache
+  std::int64_t turns = 0;
+  bool running = false;
+  std::int64_t created = 0;    ///< Unix seconds
+  std::int64_t last_used = 0;  ///< Unix seconds
+  std::optional<cache_report> last_validation;
+};
+
+struct model_info {
+  std::string id;  ///< name that requests and /v1/models use
+  std::string architecture;
+  std::string description;   ///< general.name of the file
+  std::string file_type;     ///< e.g. "Q4_1"
+  std::int64_t created = 0;  ///< Unix seconds
+  std::int64_t context = 0;  ///< positions a session may have here
+  std::int64_t trained_context = 0;
+  std::int64_t vocab = 0;
+  std::uint64_t parameters = 0;
+  std::uint64_t file_bytes = 0;
+  bool has_chat_template = false;
+};
+
+struct service_stats {
+  gpu::engine_stats engine;
+  gpu::backend_info backend;
+  std::int64_t sessions = 0;
+  std::int64_t requests = 0;  ///< since start
+  std::int64_t refused = 0;
+  double heartbeat_age_seconds = 0;  ///< since the worker last showed life
+  bool worker_alive = true;
+  double uptime_seconds = 0;
+  std::string kv_type;
+  std::string activations;
+  std::int32_t threads = 0;
+};
+
+template <class T>
+using reply = std::move_only_function<void(result<T>)>;
+
+/// The daemon's work. All functions return at once and may be called from any thread; replies come on threads of the
+/// service's choice, exactly once. Sessions of another tenant are `session_not_found`.
+///
+/// Error codes: `session_not_found`, `session_busy`, `context_length_exceeded`, `queue_full`, `invalid_request`,
+/// `template_error` (the template itself refused, with its message), `no_chat_template`, `shutting_down`,
+/// `worker_failed`, `too_many_sessions`.
+class service {
+ public:
+  virtual ~service() = default;
+
+  virtual std::unique_ptr<generation> generate(const peer& who, generation_request request,
+                                               std::shared_ptr<generation_sink> sink) = 0;
+
+  virtual void create_session(const peer& who, reply<session_info> done) = 0;
+  virtual void list_sessions(const peer& who, reply<std::vector<session_info>> done) = 0;
+  virtual void get_session(const peer& who, std::string id, reply<session_info> done) = 0;
+  virtual void delete_session(const peer& who, std::string id, reply<session_info> done) = 0;
+  /// Ends the running turn of a session, if there is one.
+  virtual void cancel_session(const peer& who, std::string id, reply<session_info> done) = 0;
+
+  virtual void tokenize(text_prompt text, reply<std::vector<token_id>> done) = 0;
+  virtual void detokenize(std::vector<token_id> tokens, reply<std::string> done) = 0;
+  struct rendered {
+    std::string text;
+    std::vector<token_id> tokens;
+  };
+  virtual void render(chat_prompt chat, reply<rendered> done) = 0;
+
+  virtual const model_info& model() const = 0;
+  /// Never waits for the worker.
+  virtual service_stats stats() const = 0;
+};
+
+}  // namespace kvern

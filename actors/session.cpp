@@ -1,0 +1,182 @@
+#include "actors/session.hpp"
+
+#include <caf/send.hpp>
+
+#include <chrono>
+#include <utility>
+
+#include "actors/errors.hpp"
+#include "actors/info_collector.hpp"
+#include "actors/prompt_tokens.hpp"
+
+namespace kvern::actors {
+namespace {
+
+std::int64_t unix_now() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+/// The tokens of a prompt; what the libraries throw (memory) as an error.
+result<std::vector<token_id>> tokens_of(const prompt& p, const session_context& context) {
+  try {
+    return prompt_tokens(p, *context.tokens, context.chat_template.get(), unix_now());
+  } catch (...) {
+    return std::unexpected(internal_error());
+  }
+}
+
+}  // namespace
+
+session::session(caf::actor_config& config, std::shared_ptr<const session_context> context, session_identity who,
+                 parcel<gate::pass> pass)
+    : session_actor::base(config), context_(std::move(context)), who_(std::move(who)), pass_(pass.take()) {
+  history_.created = unix_now();
+  history_.last_used = history_.created;
+}
+
+session::behavior_type session::make_behavior() {
+  return {
+      [this](start_turn& m) { contained([&] { start(m.request.take()); }); },
+      [this](const cancel_request& m) {
+        if (turn_ && turn_->request().receipt == m.receipt) contained([&] { cancel(); });
+      },
+      [this](turn_refused& m) {
+        if (!turn_ || !submitted_ || turn_->id() != m.id) return;
+        turn_->fail(m.why.code == "busy" ? session_busy() : std::move(m.why));
+        over();
+      },
+      [this](turn_outputs& m) { contained([&] { take(m.outputs); }); },
+      [this](prompt_ready& m) {
+        if (turn_ && !submitted_ && m.request == request_) contained([&] { submit(std::move(m.tokens)); });
+      },
+      [this](const report_info& m) { m.to->add(info()); },
+      [this](session_command& m) { contained([&] { command(m.verb, m.to.take()); }); },
+      [this](const stop_turns& m) { contained([&] { stop(m.why, m.quit); }); },
+  };
+}
+
+void session::on_exit() {
+  turn_.reset();
+  pass_.reset();
+}
+
+/// Keeps the session alive through what a handler throws: its turn fails, its history stays what the client has.
+template <class F>
+void session::contained(F work) {
+  try {
+    work();
+  } catch (...) {
+    stop(internal_error(), false);
+  }
+}
+
+void session::start(pending_request request) {
+  if (turn_) {
+    request.events.refuse(session_busy());
+    return;
+  }
+  auto made = running_turn::create(request, context_->tokens);
+  if (!made) {
+    request.events.refuse(made.error());
+    over();
+    return;
+  }
+  turn_ = std::move(*made);
+  history_.last_used = unix_now();
+  request_ += 1;
+  prepare();
+}
+
+void session::prepare() {
+  if (turn_->request().receipt->cancelled.load()) return cancel();
+  auto p = turn_->take_prompt();
+  if (prompt_weight(p) <= long_prompt) return submit(tokens_of(p, *context_));
+  // A weak handle: a job that waits must not keep a session alive.
+  std::move_only_function<void(std::optional<error>)> run =
+      [context = context_, receipt = turn_->request().receipt, p = std::move(p), number = request_,
+       me = caf::actor_cast<caf::weak_actor_ptr>(this)](std::optional<error> refused) {
+        const auto to = caf::actor_cast<session_actor>(me);
+        if (!to) return;
+        // A cancelled request has its answer already; its tokens are of no use.
+        if (receipt->cancelled.load()) return;
+        auto tokens = refused ? std::unexpected(std::move(*refused)) : tokens_of(p, *context);
+        caf::anon_send(to, prompt_ready{number, std::move(tokens)});
+      };
+  send(context_->scribe, long_job{turn_->request().tenant, parcel(std::move(run))});
+}
+
+void session::submit(result<std::vector<token_id>> tokens) {
+  if (!tokens) {
+    turn_->fail(std::move(tokens.error()));
+    return over();
+  }
+  // The client may have left while its prompt was tokenized: what is dead in the queue never starts.
+  if (turn_->request().receipt->cancelled.load()) return cancel();
+  auto turn = turn_->plan(std::move(*tokens), history_, context_->board->next_turn.fetch_add(1), who_.sequence);
+  submitted_ = true;
+  send(context_->worker, submit_turn{std::move(turn)});
+}
+
+void session::take(std::vector<gpu::turn_output>& outputs) {
+  for (auto& output : outputs) {
+    if (!turn_ || !submitted_ || output.id != turn_->id()) continue;
+    switch (turn_->take(output, history_, unix_now())) {
+      case running_turn::verdict::goes_on:
+        break;
+      case running_turn::verdict::cancel:
+        send(context_->worker, cancel_turn{turn_->id()});
+        break;
+      case running_turn::verdict::over:
+        over();
+        break;
+    }
+  }
+}
+
+void session::cancel() {
+  if (!submitted_) {
+    turn_->cancelled();
+    return over();
+  }
+  if (turn_->cancel()) send(context_->worker, cancel_turn{turn_->id()});
+}
+
+void session::command(session_verb verb, port<session_info> to) {
+  if (verb == session_verb::cancel && turn_) cancel();
+  if (verb == session_verb::end && turn_) {
+    turn_->cancelled();
+    over();
+  }
+  to.answer(info());
+  if (verb == session_verb::end) quit();
+}
+
+void session::stop(error why, bool and_quit) {
+  if (turn_) {
+    if (submitted_) send(context_->worker, cancel_turn{turn_->id()});
+    turn_->fail(std::move(why));
+    over();
+  }
+  if (and_quit) quit();
+}
+
+void session::over() {
+  turn_.reset();
+  submitted_ = false;
+  if (who_.id.empty()) quit();
+}
+
+session_info session::info() const {
+  session_info out;
+  out.id = who_.id;
+  out.tokens = static_cast<std::int64_t>(history_.tokens.size());
+  out.committed = history_.committed;
+  out.turns = history_.turns;
+  out.running = turn_ != nullptr;
+  out.created = history_.created;
+  out.last_used = history_.last_used;
+  out.last_validation = history_.last_validation;
+  return out;
+}
+
+}  // namespace kvern::actors

@@ -1,0 +1,236 @@
+#include "actors/system.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/send.hpp>
+
+#include <future>
+#include <mutex>
+#include <shared_mutex>
+#include <utility>
+#include <vector>
+
+#include "actors/errors.hpp"
+#include "actors/front_desk.hpp"
+#include "actors/gpu_worker.hpp"
+#include "actors/pool_job.hpp"
+#include "actors/prompt_tokens.hpp"
+#include "actors/scribe.hpp"
+#include "actors/session.hpp"
+#include "actors/status_board.hpp"
+#include "actors/supervisor.hpp"
+
+namespace kvern::actors {
+namespace {
+
+constexpr std::size_t messages_in_a_row = 32;  ///< of one actor, before the pool turns to another
+
+/// The way to the front desk for handles that may outlive the system. Emptied before the actors go.
+class desk_line {
+ public:
+  explicit desk_line(front_desk_actor desk) : desk_(std::move(desk)) {}
+
+  template <class T>
+  void send(T message) {
+    const std::shared_lock lock(mutex_);
+    if (desk_) caf::anon_send(desk_, std::move(message));
+  }
+
+  void cut() {
+    const std::lock_guard lock(mutex_);
+    desk_ = nullptr;
+  }
+
+ private:
+  std::shared_mutex mutex_;
+  front_desk_actor desk_;
+};
+
+class generation_handle final : public generation {
+ public:
+  generation_handle(std::shared_ptr<desk_line> line, std::shared_ptr<ticket> receipt)
+      : line_(std::move(line)), receipt_(std::move(receipt)) {}
+  ~generation_handle() override { generation_handle::cancel(); }
+
+  void cancel() override {
+    if (!receipt_->cancelled.exchange(true)) line_->send(cancel_request{receipt_});
+  }
+
+ private:
+  std::shared_ptr<desk_line> line_;
+  std::shared_ptr<ticket> receipt_;
+};
+
+std::int64_t unix_now() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+/// An actor system and its configuration, in the order they must go.
+struct runtime {
+  explicit runtime(int threads) {
+    config.set("scheduler.policy", caf::atom("sharing"));
+    config.set("scheduler.max-threads", static_cast<std::size_t>(threads < 1 ? 1 : threads));
+    config.set("scheduler.max-throughput", messages_in_a_row);
+    actors.emplace(config);
+  }
+
+  caf::actor_system_config config;
+  std::optional<caf::actor_system> actors;
+};
+
+/// Runtimes with an actor that would not end. Their threads still run, so they can neither be destroyed nor forgotten.
+void abandon(std::unique_ptr<runtime> stuck) {
+  static auto& abandoned = *new std::vector<std::unique_ptr<runtime>>;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  abandoned.push_back(std::move(stuck));
+}
+
+class system_impl final : public system {
+ public:
+  explicit system_impl(system_options options)
+      : tokens_(std::move(options.tokens)),
+        template_(std::move(options.chat_template)),
+        model_(std::move(options.model)),
+        patience_(options.patience),
+        board_(std::make_shared<status_board>()),
+        runtime_(std::make_unique<runtime>(options.pool_threads)) {
+    facts_.backend = options.engine->info();
+    facts_.kv_type = std::move(options.kv_type);
+    facts_.activations = std::move(options.activations);
+    facts_.threads = options.threads;
+    board_->publish(options.engine->stats());
+
+    auto& actors = *runtime_->actors;
+    worker_ =
+        actors.spawn<gpu_worker, caf::detached>(parcel(std::move(options.engine)), board_, parcel(doors_.enter()));
+    scribe_ = actors.spawn<scribe, caf::detached>(parcel(doors_.enter()));
+    const auto context = std::make_shared<const session_context>(tokens_, template_, worker_, scribe_, board_);
+    desk_ = actors.spawn<front_desk>(context, options.max_sessions_per_tenant, doors_, parcel(doors_.enter()));
+    supervisor_ = actors.spawn<supervisor>(worker_, scribe_, desk_, board_, parcel(doors_.enter()));
+    line_ = std::make_shared<desk_line>(desk_);
+  }
+
+  ~system_impl() override {
+    shut_down(patience_);
+    line_->cut();
+    // The supervisor first: the others' end is no failure now.
+    caf::anon_send_exit(supervisor_, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(desk_, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(scribe_, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(worker_, caf::exit_reason::user_shutdown);
+    supervisor_ = nullptr;
+    desk_ = nullptr;
+    scribe_ = nullptr;
+    worker_ = nullptr;
+    if (!doors_.wait_empty(patience_)) abandon(std::move(runtime_));
+  }
+
+  std::unique_ptr<generation> generate(const peer& who, generation_request request,
+                                       std::shared_ptr<generation_sink> sink) override {
+    board_->requests.fetch_add(1);
+    auto receipt = std::make_shared<ticket>();
+    pending_request pending{who.tenant(), std::move(request), event_stream(std::move(sink), board_->refused), receipt};
+    line_->send(start_turn{parcel(std::move(pending))});
+    return std::make_unique<generation_handle>(line_, std::move(receipt));
+  }
+
+  void create_session(const peer& who, reply<session_info> done) override {
+    line_->send(actors::create_session{who.tenant(), parcel(port(std::move(done)))});
+  }
+  void list_sessions(const peer& who, reply<std::vector<session_info>> done) override {
+    line_->send(actors::list_sessions{who.tenant(), parcel(port(std::move(done)))});
+  }
+  void get_session(const peer& who, std::string id, reply<session_info> done) override {
+    command(session_verb::get, who, std::move(id), std::move(done));
+  }
+  void delete_session(const peer& who, std::string id, reply<session_info> done) override {
+    command(session_verb::end, who, std::move(id), std::move(done));
+  }
+  void cancel_session(const peer& who, std::string id, reply<session_info> done) override {
+    command(session_verb::cancel, who, std::move(id), std::move(done));
+  }
+
+  void tokenize(text_prompt text, reply<std::vector<token_id>> done) override {
+    const auto weight = text.text.size();
+    in_background<std::vector<token_id>>(weight, std::move(done), [tokens = tokens_, text = std::move(text)] {
+      return result<std::vector<token_id>>(tokenize_text(text, *tokens));
+    });
+  }
+  void detokenize(std::vector<token_id> ids, reply<std::string> done) override {
+    const auto weight = ids.size();
+    in_background<std::string>(weight, std::move(done),
+                               [tokens = tokens_, ids = std::move(ids)] { return actors::detokenize(ids, *tokens); });
+  }
+  void render(chat_prompt chat, reply<rendered> done) override {
+    const prompt whole = std::move(chat);
+    const auto weight = prompt_weight(whole);
+    in_background<rendered>(weight, std::move(done), [tokens = tokens_, source = template_, whole] {
+      return render_chat_prompt(std::get<chat_prompt>(whole), *tokens, source.get(), unix_now());
+    });
+  }
+
+  const model_info& model() const override { return model_; }
+
+  service_stats stats() const override {
+    auto out = facts_;
+    out.engine = board_->engine();
+    out.sessions = board_->sessions.load();
+    out.requests = board_->requests.load();
+    out.refused = board_->refused->load();
+    out.heartbeat_age_seconds = board_->heartbeat_age_seconds();
+    out.worker_alive = board_->worker_alive();
+    out.uptime_seconds = board_->uptime_seconds();
+    return out;
+  }
+
+  void shut_down(std::chrono::milliseconds limit) override {
+    std::promise<void> done;
+    const auto idle = done.get_future();
+    line_->send(stop_service{parcel(std::move(done))});
+    idle.wait_for(limit);
+  }
+
+ private:
+  void command(session_verb verb, const peer& who, std::string id, reply<session_info> done) {
+    line_->send(named_session_command{who.tenant(), std::move(id), {verb, parcel(port(std::move(done)))}});
+  }
+
+  /// Does `work` away from the caller's thread: in the pool, or by the scribe when it is long.
+  template <class T, class F>
+  void in_background(std::size_t weight, reply<T> done, F work) {
+    auto run = [to = port(std::move(done)), work = std::move(work)](std::optional<error> refused) mutable {
+      if (refused) return to.answer(std::unexpected(std::move(*refused)));
+      try {
+        to.answer(work());
+      } catch (...) {
+        to.answer(std::unexpected(internal_error()));
+      }
+    };
+    auto job = parcel(pool_job::job(std::move(run)));
+    if (weight > session::long_prompt) return caf::anon_send(scribe_, long_job{"", std::move(job)});
+    runtime_->actors->spawn<pool_job>(std::move(job), parcel(doors_.enter()));
+  }
+
+  std::shared_ptr<const tokenizer> tokens_;
+  std::shared_ptr<const chat::chat_template> template_;
+  const model_info model_;
+  const std::chrono::milliseconds patience_;
+  service_stats facts_;  ///< those that do not change
+  std::shared_ptr<status_board> board_;
+  gate doors_;
+  std::unique_ptr<runtime> runtime_;
+  worker_actor worker_;
+  scribe_actor scribe_;
+  front_desk_actor desk_;
+  caf::actor supervisor_;
+  std::shared_ptr<desk_line> line_;
+};
+
+}  // namespace
+
+std::shared_ptr<system> system::start(system_options options) {
+  return std::make_shared<system_impl>(std::move(options));
+}
+
+}  // namespace kvern::actors
