@@ -91,11 +91,11 @@ def test_chat_ctrl_c_ends_the_answer_only(daemon):
     chat.wait_for("> ")
     chat.type("Write a very long story about a dragon, in many chapters.\n")
     chat.wait_for("dragon, in many chapters.")
-    wait_until(lambda: daemon.metric("kvern_running_turns") == 1, "the answer does not begin")
+    wait_until(lambda: daemon.metric("kvern_turns_running") == 1, "the answer does not begin")
     chat.wait_for(" ")
     os.kill(chat.pid, signal.SIGINT)
     chat.wait_for("> ")
-    wait_until(lambda: daemon.metric("kvern_running_turns") == 0, "the daemon goes on generating")
+    wait_until(lambda: daemon.metric("kvern_turns_running") == 0, "the daemon goes on generating")
     chat.type("/exit\n")
     assert chat.end() == 0
 

@@ -42,7 +42,7 @@ def test_model_files_that_cannot_be_loaded(tmp_path):
     (tmp_path / "text.gguf").write_text("hello")
     (tmp_path / "folder.gguf").mkdir()
     for name, word in (("missing.gguf", ""), ("cut.gguf", "truncated"), ("empty.gguf", ""), ("text.gguf", ""),
-                       ("folder.gguf", "directory")):
+                       ("folder.gguf", "folder")):
         got = kvernd("--model", tmp_path / name, "--socket", tmp_path / "s")
         assert got.returncode == 3, (name, got)
         assert name in got.stderr and word in got.stderr, got.stderr
@@ -113,7 +113,7 @@ def running_turns(daemon):
     import httpx
     with httpx.Client(transport=httpx.HTTPTransport(uds=daemon.socket)) as other:
         for line in other.get("http://kvern/metrics").text.splitlines():
-            if line.startswith("kvern_running_turns"):
+            if line.startswith("kvern_turns_running"):
                 return float(line.rsplit(" ", 1)[1])
 
 
