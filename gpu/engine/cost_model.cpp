@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace kvern::gpu {
 namespace {
 
 constexpr double forget = 0.97;
+constexpr std::int32_t first_rows = 32;  // of the step that tells how fast this model is here
 constexpr double least_per_unit = 1e-4;  // milliseconds
 
 }  // namespace
@@ -14,6 +16,7 @@ constexpr double least_per_unit = 1e-4;  // milliseconds
 void cost_model::observe(std::int32_t rows, double ms) {
   if (rows <= 0 || !std::isfinite(ms) || ms < 0) return;
   const double x = rows / unit;
+  if (!std::exchange(seen_, true)) per_unit_ = std::max(least_per_unit, (ms - fixed_) / x);
   const double expected = fixed_ + per_unit_ * x;
   const bool odd = ms > 2 * expected;
   const double miss = odd ? expected : ms - expected;
@@ -33,6 +36,7 @@ void cost_model::observe(std::int32_t rows, double ms) {
 double cost_model::estimate(std::int32_t rows) const { return fixed_ + per_unit_ * rows / unit; }
 
 std::int32_t cost_model::prompt_rows(std::int32_t decode_rows, double max_ms, std::int32_t max_chunk) const {
+  if (!seen_) max_chunk = std::min(max_chunk, first_rows);
   const double alone = estimate(decode_rows);
   const double room = alone < max_ms ? max_ms - alone : alone / 4;
   const double rows = std::floor(room / per_unit_ * unit);

@@ -15,11 +15,13 @@ class cost_model {
   double estimate(std::int32_t rows) const;
 
   /// Prompt rows that fit a step of `decode_rows` and `max_ms`. Where decode rows alone take longer, prompts may add a
-  /// quarter to that. At least 1, so that prompts never starve; at most `max_chunk`.
+  /// quarter to that. At least 1, so that prompts never starve; at most `max_chunk`, and few before the first step was
+  /// seen.
   std::int32_t prompt_rows(std::int32_t decode_rows, double max_ms, std::int32_t max_chunk) const;
 
  private:
   // The first guess is slow on purpose: the first mixed steps come out short, not long.
+  bool seen_ = false;
   double fixed_ = 1;
   double per_unit_ = 32;                              ///< for `unit` rows
   std::array<double, 3> p_{uncertain, 0, uncertain};  ///< covariance: fixed-fixed, fixed-unit, unit-unit

@@ -24,6 +24,8 @@ result<void> check_options(const engine_options& o, const backend_info& b) {
   if (o.max_queued_per_tenant < 1) return bad("max_queued_per_tenant must be 1 or more.");
   if (o.max_chunk < 1) return bad("max_chunk must be 1 or more.");
   if (!(o.max_step_ms > 0 && std::isfinite(o.max_step_ms))) return bad("max_step_ms must be a number above 0.");
+  if (!(o.max_prompt_step_ms > 0 && std::isfinite(o.max_prompt_step_ms)))
+    return bad("max_prompt_step_ms must be a number above 0.");
   for (const auto& [tenant, weight] : o.weights)
     if (!(weight > 0 && std::isfinite(weight))) return bad("A tenant's weight must be a number above 0.");
   if (!o.now) return bad("The engine needs a clock.");

@@ -18,6 +18,7 @@ struct engine_options {
   std::int32_t max_running = 64;             ///< turns in a step at once
   std::int32_t max_queued_per_tenant = 256;  ///< further turns are refused with `queue_full`
   double max_step_ms = 50;                   ///< a step with decode rows takes prompt rows up to this long, by estimate
+  double max_prompt_step_ms = 1000;          ///< a step of prompt rows alone takes up to this long, by estimate
   std::int32_t max_chunk = 512;              ///< prompt rows in one step, at most
   std::function<bool(token_id)> is_end = {};   ///< end-of-generation tokens
   std::map<std::string, double> weights = {};  ///< of tenants in scheduling, above 0; absent: 1

@@ -203,7 +203,7 @@ void engine_impl::step(std::vector<turn_output>& outputs) {
     for (const turn_view& t : v.turns) decoding += t.running && t.generating && t.known - t.computed == 1 ? 1 : 0;
   const step_budget budget{.max_rows = backend_->info().max_rows,
                            .prompt_rows = cost_.prompt_rows(decoding, options_.max_step_ms, options_.max_chunk),
-                           .max_chunk = options_.max_chunk,
+                           .max_chunk = cost_.prompt_rows(0, options_.max_prompt_step_ms, options_.max_chunk),
                            .max_running = options_.max_running};
   const step_plan plan = schedule(state_, budget);
   update(state_, plan);

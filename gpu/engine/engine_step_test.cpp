@@ -13,12 +13,14 @@ namespace {
 
 TEST(EngineStep, ServesSeveralTurnsInOneForward) {
   harness h;
+  h.warm_up();
+  const auto before = h.backend->forwards();
   for (turn_id id = 1; id <= 5; ++id) h.submit(h.make(id, id, id % 2 == 0 ? "a" : "b", h.prompt(10 * id, id), 4));
   h.step();
-  EXPECT_EQ(h.backend->forwards(), 1U);
+  EXPECT_EQ(h.backend->forwards(), before + 1);
   EXPECT_EQ(h.rows, 150);
   h.run();
-  EXPECT_EQ(h.backend->forwards(), 4U);
+  EXPECT_EQ(h.backend->forwards(), before + 4);
   for (turn_id id = 1; id <= 5; ++id) EXPECT_EQ(h.tokens(id), h.reference(h.prompt(10 * id, id), 4));
 }
 
@@ -252,11 +254,24 @@ TEST(EngineStep, StepsWithRunningStreamsStayUnderTheirBound) {
 
 TEST(EngineStep, APromptAloneTakesTheWholeChunk) {
   harness h({.context = 4096, .pages = 200, .max_rows = 1024}, {.max_step_ms = 30, .max_chunk = 512});
+  h.warm_up();
   h.submit(h.make(1, 1, "a", h.prompt(2048), 1));
   for (int i = 0; i < 4; ++i) {
     h.step();
     EXPECT_EQ(h.rows, 512);
   }
+}
+
+TEST(EngineStep, APromptAloneKeepsToItsTimeToo) {
+  harness h({.context = 4096, .pages = 200, .max_rows = 1024}, {.max_prompt_step_ms = 60, .max_chunk = 512});
+  h.submit(h.make(1, 1, "a", h.prompt(4000), 1));
+  h.step();
+  EXPECT_LE(h.rows, 32) << "nothing is known of the model's speed";
+  for (int i = 0; i < 15; ++i) {
+    h.step();
+    EXPECT_LE(h.cost(h.rows), 66);
+  }
+  EXPECT_GE(h.rows, 200);  // 220 rows take 60 ms
 }
 
 TEST(EngineStep, TenantsWithBacklogsAreServedAlike) {

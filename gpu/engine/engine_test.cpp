@@ -200,6 +200,7 @@ TEST(Engine, CancelInFlightDropsItsLines) {
 
 TEST(Engine, ReleaseFreesPagesAndEndsTheTurn) {
   harness h;
+  h.warm_up();
   h.submit(h.make(1, 1, "a", h.prompt(70), -1));
   h.step();
   EXPECT_EQ(h.e->stats().pages_used, 3);

@@ -64,6 +64,13 @@ struct harness {
     return t;
   }
 
+  /// One short turn, so that the engine has seen what a step costs.
+  void warm_up() {
+    submit(make(1 << 20, 1 << 20, "warm", prompt(32), 1));
+    run();
+    e->release(1 << 20);
+  }
+
   /// What a greedy turn answers, computed without an engine.
   std::vector<token_id> reference(std::vector<token_id> tokens, std::size_t count) const {
     std::vector<token_id> out;
