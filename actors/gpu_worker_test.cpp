@@ -19,12 +19,10 @@ TEST_F(gpu_workers, decodes_on_its_own_between_messages) {
 }
 
 TEST_F(gpu_workers, a_cancellation_takes_effect_with_the_next_step) {
-  script->next = [](auto, auto) { return 'a'; };
+  answer_without_end();
   start();
   const auto id = new_session();
-  script->hold();
-  auto r = begin(ask("p", id));
-  ASSERT_TRUE(script->wait([](auto& s) { return s.arrived == 1; }));
+  auto r = begin_held(ask("p", id));
   script->allow(1);
   ASSERT_TRUE(script->wait([](auto& s) { return s.arrived == 2; }));
   ASSERT_TRUE(r->wait_text("a"));
@@ -43,9 +41,7 @@ TEST_F(gpu_workers, a_cancellation_takes_effect_with_the_next_step) {
 TEST_F(gpu_workers, status_never_waits_for_a_step) {
   answer("ab");
   start();
-  script->hold();
-  auto r = begin(ask("p"));
-  ASSERT_TRUE(script->wait([](auto& s) { return s.arrived == 1; }));
+  auto r = begin_held(ask("p"));
   auto stats = service->stats();
   EXPECT_EQ(stats.engine.steps, 0u);
   EXPECT_EQ(stats.engine.running, 1);
@@ -74,7 +70,7 @@ TEST_F(gpu_workers, an_idle_worker_shows_life) {
 }
 
 TEST_F(gpu_workers, a_full_queue_is_refused) {
-  script->next = [](auto, auto) { return 'a'; };
+  answer_without_end();
   script->max_queued = 2;
   start();
   auto a = begin(ask("p"));

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "actors/utf8.hpp"
+#include "base/utf8.hpp"
 #include "model/chat/chat_prompt.hpp"
 
 namespace kvern::actors {
@@ -109,7 +109,7 @@ result<std::vector<token_id>> prompt_tokens(const prompt& p, const tokenizer& to
 
 result<std::string> detokenize(const std::vector<token_id>& ids, const tokenizer& tokens) {
   if (auto checked = check_range(ids, tokens); !checked) return std::unexpected(checked.error());
-  return replace_invalid(tokens.decode(ids, true));
+  return utf8_repaired(tokens.decode(ids, true));
 }
 
 std::size_t prompt_weight(const prompt& p) {

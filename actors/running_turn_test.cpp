@@ -30,6 +30,13 @@ struct running_turns : testing::Test {
     ASSERT_TRUE(create(std::move(request)));
     planned = turn->plan(bytes(prompt), history, 7, 3);
   }
+  /// A turn with a stop string that has begun to generate.
+  void begin_with_stop(std::string stop) {
+    generation_request request;
+    request.stop = {std::move(stop)};
+    begin("p", std::move(request));
+    say(gpu::turn_started{0});
+  }
   template <class T>
   verdict say(T what) {
     gpu::turn_output output{7, std::move(what)};
@@ -120,10 +127,7 @@ TEST_F(running_turns, what_the_worker_really_kept_is_reported) {
 }
 
 TEST_F(running_turns, a_stop_string_cancels_the_worker_once_and_ends_well) {
-  generation_request request;
-  request.stop = {"yz"};
-  begin("p", std::move(request));
-  say(gpu::turn_started{0});
+  begin_with_stop("yz");
   token('x');
   token('y');
   EXPECT_EQ(token('z'), verdict::cancel);
@@ -151,10 +155,7 @@ TEST_F(running_turns, an_end_token_is_part_of_the_text_when_it_is_to_be_ignored)
 }
 
 TEST_F(running_turns, length_gives_out_what_was_held) {
-  generation_request request;
-  request.stop = {"ab"};
-  begin("p", std::move(request));
-  say(gpu::turn_started{0});
+  begin_with_stop("ab");
   token('a');
   EXPECT_EQ(sink->text(), "");
   ended(gpu::finish_reason::length, 1);
@@ -163,10 +164,7 @@ TEST_F(running_turns, length_gives_out_what_was_held) {
 }
 
 TEST_F(running_turns, a_cancelled_turn_keeps_what_was_sent_and_drops_what_was_held) {
-  generation_request request;
-  request.stop = {"bc"};
-  begin("p", std::move(request));
-  say(gpu::turn_started{0});
+  begin_with_stop("bc");
   token('a');
   token('b');
   EXPECT_TRUE(turn->cancel());
@@ -234,10 +232,7 @@ TEST_F(running_turns, failing_from_outside) {
 }
 
 TEST_F(running_turns, a_turn_that_met_its_stop_string_ends_well_in_any_case) {
-  generation_request request;
-  request.stop = {"a"};
-  begin("p", std::move(request));
-  say(gpu::turn_started{0});
+  begin_with_stop("a");
   token('a');
   turn->fail({"worker_failed", "x"});
   EXPECT_EQ(sink->get<end_event>().reason, gpu::finish_reason::stop);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -59,7 +60,21 @@ struct generation_request {
 
 /// Why so much, and no more, of a session's cache served a prompt.
 enum class cache_reason { empty, extends, same, shorter, mismatch };
-std::string_view to_string(cache_reason reason);
+constexpr std::string_view to_string(cache_reason reason) {
+  switch (reason) {
+    case cache_reason::empty:
+      return "empty";
+    case cache_reason::extends:
+      return "extends";
+    case cache_reason::same:
+      return "same";
+    case cache_reason::shorter:
+      return "shorter";
+    case cache_reason::mismatch:
+      return "mismatch";
+  }
+  return "unknown";
+}
 
 struct cache_report {
   std::int64_t reused = 0;    ///< prompt tokens whose lines were there
@@ -194,6 +209,10 @@ class service {
     std::vector<token_id> tokens;
   };
   virtual void render(chat_prompt chat, reply<rendered> done) = 0;
+
+  /// A token's own bytes in the middle of a text, which may be part of a UTF-8 character; of a control token its text.
+  /// Empty for ids out of range. The vocabulary never changes: answers at once, on any thread.
+  virtual std::string token_bytes(token_id id) const = 0;
 
   virtual const model_info& model() const = 0;
   /// Never waits for the worker.

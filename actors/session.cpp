@@ -2,19 +2,15 @@
 
 #include <caf/send.hpp>
 
-#include <chrono>
 #include <utility>
 
 #include "actors/errors.hpp"
 #include "actors/info_collector.hpp"
 #include "actors/prompt_tokens.hpp"
+#include "actors/unix_time.hpp"
 
 namespace kvern::actors {
 namespace {
-
-std::int64_t unix_now() {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 /// The tokens of a prompt; what the libraries throw (memory) as an error.
 result<std::vector<token_id>> tokens_of(const prompt& p, const session_context& context) {

@@ -94,7 +94,7 @@ TEST_F(sessions, characters_over_tokens_arrive_whole) {
 }
 
 TEST_F(sessions, a_cancelled_turn_leaves_what_was_sent) {
-  script->next = [](auto, auto) { return 'a'; };
+  answer_without_end();
   start();
   id = new_session();
   script->allow(3);
@@ -118,7 +118,7 @@ TEST_F(sessions, a_cancelled_turn_leaves_what_was_sent) {
 }
 
 TEST_F(sessions, a_client_that_leaves_frees_the_slot) {
-  script->next = [](auto, auto) { return 'a'; };
+  answer_without_end();
   start();
   id = new_session();
   auto r = begin(ask("p", id));
@@ -131,7 +131,7 @@ TEST_F(sessions, a_client_that_leaves_frees_the_slot) {
 }
 
 TEST_F(sessions, a_sink_that_throws_frees_the_slot) {
-  script->next = [](auto, auto) { return 'a'; };
+  answer_without_end();
   start();
   id = new_session();
   auto sink = std::make_shared<test::recording_sink>();
@@ -227,7 +227,7 @@ TEST_F(sessions, log_probabilities_arrive_with_their_tokens) {
 }
 
 TEST_F(sessions, cancelling_by_name) {
-  script->next = [](auto, auto) { return 'a'; };
+  answer_without_end();
   start();
   id = new_session();
   auto r = begin(ask("p", id));
@@ -240,7 +240,7 @@ TEST_F(sessions, cancelling_by_name) {
 }
 
 TEST_F(sessions, cancelled_in_its_prompt_and_in_the_queue) {
-  script->next = [](auto, auto) { return 'a'; };
+  answer_without_end();
   script->chunk = 1;
   script->max_running = 1;
   start();
@@ -288,7 +288,7 @@ TEST_F(sessions, dropped_while_it_waited_for_the_pool_it_never_reaches_the_worke
 }
 
 TEST_F(sessions, dropped_at_any_moment_a_request_has_one_end_and_frees_its_slot) {
-  script->next = [](auto, auto) { return 'a'; };
+  answer_without_end();
   start();
   std::vector<running> all;
   for (int i = 0; i < 100; ++i) {

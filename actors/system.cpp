@@ -19,6 +19,7 @@
 #include "actors/session.hpp"
 #include "actors/status_board.hpp"
 #include "actors/supervisor.hpp"
+#include "actors/unix_time.hpp"
 
 namespace kvern::actors {
 namespace {
@@ -60,10 +61,6 @@ class generation_handle final : public generation {
   std::shared_ptr<desk_line> line_;
   std::shared_ptr<ticket> receipt_;
 };
-
-std::int64_t unix_now() {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 /// An actor system and its configuration, in the order they must go.
 struct runtime {
@@ -169,6 +166,8 @@ class system_impl final : public system {
       return render_chat_prompt(std::get<chat_prompt>(whole), *tokens, source.get(), unix_now());
     });
   }
+
+  std::string token_bytes(token_id id) const override { return tokens_->piece(id, true); }
 
   const model_info& model() const override { return model_; }
 

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 struct systems : test::service_fixture {};
 
 TEST_F(systems, shutting_down_ends_running_streams_and_refuses_new_ones) {
-  script->next = [](auto, auto) { return 'a'; };
+  answer_without_end();
   script->max_running = 3;
   start();
   const auto id = new_session();
@@ -44,11 +44,9 @@ TEST_F(systems, shutting_down_ends_running_streams_and_refuses_new_ones) {
 }
 
 TEST_F(systems, shutting_down_during_a_long_step_ends_the_streams_at_once_and_returns_at_its_limit) {
-  script->next = [](auto, auto) { return 'a'; };
+  answer_without_end();
   start();
-  script->hold();
-  auto r = begin(ask("p"));
-  ASSERT_TRUE(script->wait([](auto& s) { return s.arrived == 1; }));
+  auto r = begin_held(ask("p"));
   const auto begin_time = std::chrono::steady_clock::now();
   service->shut_down(100ms);
   EXPECT_GE(std::chrono::steady_clock::now() - begin_time, 100ms);
@@ -61,7 +59,7 @@ TEST_F(systems, shutting_down_during_a_long_step_ends_the_streams_at_once_and_re
 }
 
 TEST_F(systems, destroying_ends_everything_and_later_calls_of_handles_do_nothing) {
-  script->next = [](auto, auto) { return 'a'; };
+  answer_without_end();
   start();
   std::vector<running> streams;
   for (int i = 0; i < 20; ++i) streams.push_back(begin(ask("p")));
@@ -77,7 +75,7 @@ TEST_F(systems, destroying_ends_everything_and_later_calls_of_handles_do_nothing
 
 TEST_F(systems, destroying_does_not_wait_for_a_step_that_never_returns) {
   patience = 50ms;
-  script->next = [](auto, auto) { return 'a'; };
+  answer_without_end();
   start();
   auto r = begin(ask("p"));
   ASSERT_TRUE(r->wait_for<text_event>());
@@ -138,6 +136,17 @@ TEST_F(systems, tokenizes_and_renders) {
   ASSERT_TRUE(rendered);
   EXPECT_EQ(rendered->text, "<|user|>hi");
   EXPECT_EQ(service->model().id, "scripted");
+}
+
+TEST_F(systems, knows_the_bytes_of_tokens) {
+  vocabulary->pieces = {" \xF0\x9F"};
+  start();
+  EXPECT_EQ(service->token_bytes('a'), "a");
+  EXPECT_EQ(service->token_bytes(0xC3), "\xC3");
+  EXPECT_EQ(service->token_bytes(test::byte_tokenizer::first_piece), " \xF0\x9F");
+  EXPECT_EQ(service->token_bytes(test::byte_tokenizer::eos_id), "</s>");
+  EXPECT_EQ(service->token_bytes(-1), "");
+  EXPECT_EQ(service->token_bytes(1 << 30), "");
 }
 
 TEST_F(systems, a_caller_that_throws_harms_nobody) {

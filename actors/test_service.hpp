@@ -33,6 +33,11 @@ struct service_fixture : testing::Test {
     };
   }
 
+  /// Every answer goes on for ever.
+  void answer_without_end() {
+    script->next = [](auto, auto) { return 'a'; };
+  }
+
   void start() {
     system_options options;
     options.engine = std::make_unique<scripted_engine>(script);
@@ -74,6 +79,14 @@ struct service_fixture : testing::Test {
     return r;
   }
   running begin(generation_request request) { return begin(alice, std::move(request)); }
+
+  /// Begins a request whose first step waits for the script's permit.
+  running begin_held(generation_request request) {
+    script->hold();
+    auto r = begin(std::move(request));
+    EXPECT_TRUE(script->wait([](auto& s) { return s.arrived == 1; }));
+    return r;
+  }
 
   /// Runs a request to its end.
   running run(generation_request request) {

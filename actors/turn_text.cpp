@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "actors/utf8.hpp"
+#include "base/utf8.hpp"
 
 namespace kvern::actors {
 
@@ -14,7 +14,7 @@ text_event turn_text::push(token_id token, token_logprob logprob) {
   auto bytes = tokens_->piece(token, false);
   auto text = detokenizer_.push(token);
   unfinished_ += bytes;
-  unfinished_.erase(0, unfinished_.size() - incomplete_tail(unfinished_));
+  unfinished_.erase(0, unfinished_.size() - utf8_incomplete_tail(unfinished_));
   produced_ += text.size();
   // A token that begins a character is complete when that character is.
   const std::size_t end = produced_ + (unfinished_.empty() ? 0 : 1);

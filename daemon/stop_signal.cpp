@@ -28,7 +28,7 @@ stop_signal::~stop_signal() {
     const std::lock_guard lock(mutex_);
     ended_ = true;
   }
-  pthread_kill(watcher_.native_handle(), SIGTERM);
+  pthread_kill(watcher_.native_handle(), SIGHUP);
   watcher_.join();
 }
 

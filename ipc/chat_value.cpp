@@ -5,6 +5,8 @@
 #include <boost/json/object.hpp>
 #include <cmath>
 
+#include "ipc/json_reader.hpp"
+
 namespace kvern::ipc {
 namespace {
 
@@ -33,6 +35,66 @@ parsed<chat::value> content_of(const json::value& content, const std::string& pa
   return to_chat_value(content, param);
 }
 
+/// OpenAI writes the arguments of a tool call as a string that holds JSON; templates print an object with `tojson`. So
+/// an object in the string is handed on as one. What is none, or holds numbers out of range, stays the string it is.
+parsed<chat::value> arguments_of(const json::value& arguments, const std::string& param) {
+  if (const json::string* text = arguments.if_string()) {
+    if (const auto document = parse_json(*text); document && document->root().is_object()) {
+      if (auto object = to_chat_value(document->root(), param)) return object;
+    }
+  }
+  return to_chat_value(arguments, param);
+}
+
+/// The members of an object, each converted by `convert(key, value)`.
+template <class Convert>
+parsed<chat::value> members_of(const json::object& object, Convert convert) {
+  chat::object members;
+  members.reserve(object.size());
+  for (const auto& [key, item] : object) {
+    auto converted = convert(std::string_view(key), item);
+    if (!converted) return converted;
+    members.emplace_back(std::string(key), *std::move(converted));
+  }
+  return parsed<chat::value>(std::in_place, std::move(members));
+}
+
+template <class Convert>
+parsed<chat::value> items_of(const json::array& array, Convert convert) {
+  chat::array items;
+  items.reserve(array.size());
+  for (const json::value& item : array) {
+    auto converted = convert(item);
+    if (!converted) return converted;
+    items.push_back(*std::move(converted));
+  }
+  return parsed<chat::value>(std::in_place, std::move(items));
+}
+
+parsed<chat::value> tool_call_of(const json::value& call, const std::string& param) {
+  if (!call.is_object()) return to_chat_value(call, param);
+  return members_of(call.get_object(), [&](std::string_view key, const json::value& item) {
+    if (key != "function" || !item.is_object()) return to_chat_value(item, param);
+    return members_of(item.get_object(), [&](std::string_view name, const json::value& member) {
+      return name == "arguments" ? arguments_of(member, param) : to_chat_value(member, param);
+    });
+  });
+}
+
+parsed<chat::value> tool_calls_of(const json::value& calls, const std::string& param) {
+  if (!calls.is_array()) return to_chat_value(calls, param);
+  return items_of(calls.get_array(), [&](const json::value& call) { return tool_call_of(call, param); });
+}
+
+parsed<chat::value> member_of(std::string_view key, const json::value& item, const std::string& param) {
+  if ((key == "audio" || key == "function_call") && !item.is_null()) {
+    return unsupported(param, param + " is not supported here; leave it out");
+  }
+  if (key == "content") return content_of(item, param);
+  if (key == "tool_calls") return tool_calls_of(item, param);
+  return to_chat_value(item, param);
+}
+
 }  // namespace
 
 // The parser bounds the depth of `v`, and so of this recursion, by max_json_depth.
@@ -51,55 +113,28 @@ parsed<chat::value> to_chat_value(const json::value& v, std::string_view param) 
       return parsed<chat::value>(std::in_place, v.get_double());
     case json::kind::string:
       return parsed<chat::value>(std::in_place, std::string(v.get_string()));
-    case json::kind::array: {
-      chat::array items;
-      items.reserve(v.get_array().size());
-      for (const json::value& item : v.get_array()) {
-        auto converted = to_chat_value(item, param);
-        if (!converted) return converted;
-        items.push_back(*std::move(converted));
-      }
-      return parsed<chat::value>(std::in_place, std::move(items));
-    }
-    case json::kind::object: {
-      chat::object members;
-      members.reserve(v.get_object().size());
-      for (const auto& [key, item] : v.get_object()) {
-        auto converted = to_chat_value(item, param);
-        if (!converted) return converted;
-        members.emplace_back(std::string(key), *std::move(converted));
-      }
-      return parsed<chat::value>(std::in_place, std::move(members));
-    }
+    case json::kind::array:
+      return items_of(v.get_array(), [&](const json::value& item) { return to_chat_value(item, param); });
+    case json::kind::object:
+      return members_of(v.get_object(),
+                        [&](std::string_view, const json::value& item) { return to_chat_value(item, param); });
   }
   return bad_field(std::string(param), fmt::format("{} holds a number out of range; send it as a string", param));
 }
 
 parsed<chat::value> to_messages(const json::array& messages) {
   if (messages.empty()) return bad_field("messages", "messages is empty; send at least one message");
-  chat::array out;
-  out.reserve(messages.size());
   std::size_t index = 0;
-  for (const json::value& m : messages) {
+  return items_of(messages, [&](const json::value& m) -> parsed<chat::value> {
     const std::string name = fmt::format("messages[{}]", index++);
     const json::object* members = m.if_object();
     if (members == nullptr) return bad_field(name, name + " must be an object");
     const json::value* role = members->if_contains("role");
     if (role == nullptr || !role->is_string()) return bad_field(name + ".role", name + ".role must be a string");
-    chat::object message;
-    message.reserve(members->size());
-    for (const auto& [key, item] : *members) {
-      const std::string param = name + "." + std::string(key);
-      if ((key == "audio" || key == "function_call") && !item.is_null()) {
-        return unsupported(param, param + " is not supported here; leave it out");
-      }
-      auto converted = key == "content" ? content_of(item, param) : to_chat_value(item, param);
-      if (!converted) return converted;
-      message.emplace_back(std::string(key), *std::move(converted));
-    }
-    out.emplace_back(std::move(message));
-  }
-  return parsed<chat::value>(std::in_place, std::move(out));
+    return members_of(*members, [&](std::string_view key, const json::value& item) {
+      return member_of(key, item, fmt::format("{}.{}", name, key));
+    });
+  });
 }
 
 }  // namespace kvern::ipc

@@ -14,8 +14,9 @@ namespace kvern::ipc {
 parsed<chat::value> to_chat_value(const boost::json::value& v, std::string_view param);
 
 /// The messages of a chat: a non-empty array of objects with a `role`, whose `content`, where there is one, is a
-/// string, null or an array of text parts. Everything goes on as it is. Errors: `invalid_request`; `unsupported` for
-/// parts that are no text.
+/// string, null or an array of text parts. Everything goes on as it is, but for tool_calls[].function.arguments: a
+/// string that holds a JSON object becomes that object. Errors: `invalid_request`; `unsupported` for parts that are no
+/// text.
 parsed<chat::value> to_messages(const boost::json::array& messages);
 
 }  // namespace kvern::ipc

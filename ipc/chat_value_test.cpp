@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <boost/json/serialize.hpp>
+
 #include "ipc/json_reader.hpp"
 
 namespace kvern::ipc {
@@ -50,6 +52,46 @@ TEST(to_messages, passes_fields_and_parts_through) {
   EXPECT_TRUE((*list[1].as_object())[1].second.is_null());
   EXPECT_EQ((*list[1].as_object())[2].second.as_array()->size(), 1u);
   EXPECT_EQ((*list[2].as_object())[1].first, "tool_call_id");
+}
+
+/// tool_calls[0].function.arguments of a message that has them as `arguments`, a JSON value.
+chat::value arguments(const std::string& json) {
+  const auto v =
+      messages(R"([{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"f","arguments":)" + json + "}}]}]");
+  EXPECT_TRUE(v) << json;
+  const chat::object& message = *(*v->as_array())[0].as_object();
+  const chat::object& call = *(*message[1].second.as_array())[0].as_object();
+  EXPECT_EQ(*call[0].second.as_string(), "1");
+  const chat::object& function = *call[1].second.as_object();
+  EXPECT_EQ(*function[0].second.as_string(), "f");
+  return function[1].second;
+}
+
+TEST(to_messages, hands_the_object_in_a_tool_call_s_arguments_on) {
+  const chat::value parsed = arguments(R"("{\"z\": 1, \"a\": [\"x\", 1.0]}")");
+  ASSERT_TRUE(parsed.as_object());
+  const chat::object& o = *parsed.as_object();
+  ASSERT_EQ(o.size(), 2u);
+  EXPECT_EQ(o[0].first, "z");
+  EXPECT_EQ(*o[0].second.as_int(), 1);
+  EXPECT_EQ(*(*o[1].second.as_array())[1].as_double(), 1.0);
+  EXPECT_TRUE(arguments(R"("{}")").as_object()->empty());
+  EXPECT_EQ(arguments(R"({"already":"parsed"})").as_object()->size(), 1u);
+}
+
+TEST(to_messages, leaves_arguments_that_hold_no_object_as_they_are) {
+  for (const std::string text :
+       {"", "no JSON", "{", "[1]", "3", "null", "{'a': 1}", "{} {}", R"({"a": 18446744073709551615})"}) {
+    std::string quoted = boost::json::serialize(boost::json::string(text));
+    const chat::value v = arguments(quoted);
+    ASSERT_TRUE(v.as_string()) << text;
+    EXPECT_EQ(*v.as_string(), text);
+  }
+  const std::string deep = "{\"a\":" + std::string(100, '[') + std::string(100, ']') + "}";
+  EXPECT_TRUE(arguments(boost::json::serialize(boost::json::string(deep))).as_string());
+  EXPECT_TRUE(arguments("null").is_null());
+  EXPECT_TRUE(
+      messages(R"([{"role":"assistant","tool_calls":null},{"role":"assistant","tool_calls":[1,{"function":2}]}])"));
 }
 
 TEST(to_messages, names_what_is_wrong) {

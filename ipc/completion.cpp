@@ -1,5 +1,8 @@
 #include "ipc/completion.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
 #include <utility>
@@ -21,10 +24,10 @@ std::vector<token_id> ids_of(std::span<const generated_token> tokens) {
 
 }  // namespace
 
-completion::completion(const completion_request& request, completion_head head, const token_pieces& pieces)
+completion::completion(const completion_request& request, completion_head head, const service& vocabulary)
     : kind_(request.kind),
       head_(std::move(head)),
-      pieces_(pieces),
+      vocabulary_(vocabulary),
       per_prompt_(static_cast<std::size_t>(request.n)),
       logprobs_(request.common.logprobs),
       stream_(request.stream),
@@ -71,6 +74,7 @@ void completion::on(std::size_t index, const progress_event& e) {
 
 void completion::on(std::size_t index, text_event e) {
   choice& c = choices_[index];
+  c.generated += static_cast<std::int64_t>(e.tokens.size());
   if (!stream_) {
     c.text += e.text;
     if (logprobs_ >= 0 || return_token_ids_) {
@@ -167,19 +171,27 @@ void completion::send(json::array choices, json::object more) {
 void completion::frame(const json::value& v) { frames_ += "data: " + json::serialize(v) + "\n\n"; }
 
 json::object completion::logprobs_of(choice& c, std::span<const generated_token> tokens) const {
-  return chat() ? chat_logprobs(tokens, pieces_) : text_logprobs(tokens, pieces_, c.text_offset);
+  return chat() ? chat_logprobs(tokens, vocabulary_) : text_logprobs(tokens, vocabulary_, c.text_offset);
 }
 
 token_usage completion::usage() const {
   token_usage u;
   for (std::size_t i = 0; i < choices_.size(); ++i) {
-    u.completion += choices_[i].end.completion_tokens;
+    u.completion += choices_[i].ended ? choices_[i].end.completion_tokens : choices_[i].generated;
     // The choices of one prompt share it: it counts once.
     if (i % per_prompt_ != 0) continue;
     u.prompt += choices_[i].prompt_size;
     u.cached += choices_[i].cache.reused;
   }
   return u;
+}
+
+std::string completion::finish_reasons() const {
+  std::vector<std::string_view> seen;
+  for (const choice& c : choices_) {
+    if (c.ended && std::ranges::find(seen, name_of(c.end.reason)) == seen.end()) seen.push_back(name_of(c.end.reason));
+  }
+  return fmt::format("{}", fmt::join(seen, ","));
 }
 
 json::object completion::whole_choice(std::size_t index) {

@@ -8,7 +8,6 @@
 #include "actors/service.hpp"
 #include "ipc/completion_format.hpp"
 #include "ipc/completion_request.hpp"
-#include "ipc/token_pieces.hpp"
 
 namespace kvern::ipc {
 
@@ -16,8 +15,8 @@ namespace kvern::ipc {
 /// at the end. Knows no socket; not thread-safe.
 class completion {
  public:
-  /// Keeps of `request` what shapes the answer. `pieces` must outlive this.
-  completion(const completion_request& request, completion_head head, const token_pieces& pieces);
+  /// Keeps of `request` what shapes the answer. `vocabulary`, asked for the bytes of tokens, must outlive this.
+  completion(const completion_request& request, completion_head head, const service& vocabulary);
 
   /// Takes the next event of choice `index`. Once there is a failure further events are ignored.
   void on_event(std::size_t index, generation_event event);
@@ -33,8 +32,10 @@ class completion {
   /// Why there is no (further) answer: a choice was refused or failed.
   const std::optional<error>& failure() const { return failure_; }
 
-  /// Whether log-probabilities of alternatives are written, so that `pieces` must know them before on_event.
-  bool shows_alternatives() const { return logprobs_ > 0; }
+  /// Tokens so far; of prompts that several choices share once.
+  token_usage usage() const;
+  /// The finish reasons of the choices that ended, each once: "stop", "stop,length".
+  std::string finish_reasons() const;
 
   /// The whole answer's body, for requests that do not stream. Call it once, when finished without failure.
   std::string body();
@@ -48,6 +49,7 @@ class completion {
     end_event end;
     std::int64_t text_offset = 0;
     std::int64_t prompt_size = 0;
+    std::int64_t generated = 0;  ///< tokens that came in events
     std::int64_t progress = -1;
     bool started = false;
     bool opened = false;  ///< its first chunk was sent
@@ -62,7 +64,6 @@ class completion {
   bool chat() const { return kind_ == completion_kind::chat; }
   boost::json::object logprobs_of(choice& c, std::span<const generated_token> tokens) const;
   boost::json::object whole_choice(std::size_t index);
-  token_usage usage() const;
 
   void open(std::size_t index);
   void send_progress(std::size_t index, std::int64_t processed);
@@ -72,7 +73,7 @@ class completion {
 
   completion_kind kind_;
   completion_head head_;
-  const token_pieces& pieces_;
+  const service& vocabulary_;
   std::size_t per_prompt_;
   std::int32_t logprobs_;
   bool stream_;

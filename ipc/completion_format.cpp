@@ -26,22 +26,6 @@ json::object envelope(const completion_head& head, std::string_view object) {
   return o;
 }
 
-std::string_view name_of(cache_reason reason) {
-  switch (reason) {
-    case cache_reason::empty:
-      return "empty";
-    case cache_reason::extends:
-      return "extends";
-    case cache_reason::same:
-      return "same";
-    case cache_reason::shorter:
-      return "shorter";
-    case cache_reason::mismatch:
-      return "mismatch";
-  }
-  return "empty";
-}
-
 std::string_view name_of(gpu::finish_reason reason) {
   switch (reason) {
     case gpu::finish_reason::stop:
@@ -60,7 +44,7 @@ json::object to_json(const cache_report& cache) {
   json::object o;
   o["reused"] = cache.reused;
   o["computed"] = cache.computed;
-  o["reason"] = name_of(cache.reason);
+  o["reason"] = to_string(cache.reason);
   o["first_divergence"] = cache.first_divergence ? json::value(*cache.first_divergence) : json::value(nullptr);
   return o;
 }

@@ -23,8 +23,6 @@ boost::json::object envelope(const completion_head& head, std::string_view objec
 
 /// "stop", "length", "cancelled" or "error".
 std::string_view name_of(gpu::finish_reason reason);
-/// "empty", "extends", "same", "shorter" or "mismatch".
-std::string_view name_of(cache_reason reason);
 
 /// `{"reused","computed","reason","first_divergence"}`.
 boost::json::object to_json(const cache_report& cache);

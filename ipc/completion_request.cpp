@@ -167,6 +167,10 @@ void check_amount(fields& body, const completion_request& r) {
 
 }  // namespace
 
+std::string_view path_of(completion_kind kind) {
+  return kind == completion_kind::chat ? "/v1/chat/completions" : "/v1/completions";
+}
+
 bool names_model(std::string_view name, const model_info& model) {
   return name == model.id || (name.ends_with(".gguf") && name.substr(0, name.size() - 5) == model.id);
 }

@@ -14,6 +14,9 @@ enum class completion_kind {
   text,  ///< /v1/completions
 };
 
+/// The path of the endpoint.
+std::string_view path_of(completion_kind kind);
+
 /// A validated request for one or several generations: `n` for each prompt.
 struct completion_request {
   completion_kind kind = completion_kind::chat;

@@ -39,7 +39,7 @@ class completion_of_kind : public ::testing::Test {
     request_.stream = stream;
     request_.n = n;
     request_.prompts.resize(1);
-    return completion(request_, head, pieces_);
+    return completion(request_, head, service_);
   }
   static std::vector<json::value> parsed_events(completion& c) {
     std::vector<json::value> all;
@@ -49,8 +49,7 @@ class completion_of_kind : public ::testing::Test {
   }
 
   completion_request request_;
-  std::shared_ptr<fake_service> service_ = std::make_shared<fake_service>();
-  token_pieces pieces_{service_};
+  fake_service service_;
 };
 
 TEST_F(completion_of_kind, chat_streams_in_openai_s_shape) {
@@ -126,7 +125,6 @@ TEST_F(completion_of_kind, text_streams_in_openai_s_shape) {
   request_.return_token_ids = true;
   request_.common.logprobs = 1;
   completion c = make(completion_kind::text, true);
-  pieces_.resolve(std::vector<token_id>{66}, [] {});
   c.on_event(0, started());
   c.on_event(0, text("A"));
   c.on_event(0, text("\xC3\xBC", 70));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <spdlog/spdlog.h>
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -13,6 +14,7 @@
 #include <utility>
 
 #include "ipc/errors.hpp"
+#include "ipc/request_log.hpp"
 
 namespace kvern::ipc {
 namespace {
@@ -50,8 +52,9 @@ connection::~connection() {
 asio::awaitable<void> connection::run(std::shared_ptr<connection> self) {
   try {
     co_await self->serve();
-  } catch (const std::exception&) {
+  } catch (const std::exception& e) {
     // Out of memory, most likely: this client's connection ends, the others go on.
+    spdlog::warn("a connection of uid {} ended by an internal error: {}", self->peer_.uid, e.what());
   }
   self->abort();
 }
@@ -103,6 +106,7 @@ asio::awaitable<void> connection::serve() {
     if (what == incoming::refused) {
       keep_alive_ = false;
       http_reply reply = std::move(refusal_);
+      write_log(request_.method, request_.target, peer_.uid, reply.status, 0);
       if (co_await send(std::move(reply))) co_return;
       if (!gone_) co_await linger();
       co_return;

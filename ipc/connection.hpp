@@ -59,9 +59,10 @@ class connection : public std::enable_shared_from_this<connection> {
   /// Writes all of `data`; false when the client is gone or takes nothing.
   boost::asio::awaitable<bool> write(std::string data);
 
+  /// Starts the generations of a request; their events come through queue_.
+  std::shared_ptr<running> begin(const completion_request& request);
   /// Waits for events and gives them to the answer. False: the client is gone.
   boost::asio::awaitable<bool> take_events(running& r);
-  boost::asio::awaitable<void> learn_pieces(std::vector<token_id> ids);
   /// Closes so that the client can still read what was sent to it, though it goes on sending.
   boost::asio::awaitable<void> linger();
 

@@ -1,10 +1,11 @@
+#include <chrono>
 #include <ctime>
 #include <utility>
 
 #include "ipc/completion.hpp"
 #include "ipc/connection.hpp"
 #include "ipc/errors.hpp"
-#include "ipc/logprob_format.hpp"
+#include "ipc/request_log.hpp"
 
 namespace kvern::ipc {
 namespace {
@@ -38,6 +39,17 @@ class reply_slot {
   std::optional<http_reply> reply_;
 };
 
+/// Time since it was made.
+class stopwatch {
+ public:
+  double milliseconds() const {
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+};
+
 class reply_port {
  public:
   explicit reply_port(std::shared_ptr<reply_slot> slot) : slot_(std::move(slot)) {}
@@ -56,9 +68,9 @@ class reply_port {
 
 /// A completion that is being generated. Going away cancels what still runs.
 struct connection::running {
-  running(const completion_request& request, completion_head head, const token_pieces& pieces,
+  running(const completion_request& request, completion_head head, const service& vocabulary,
           std::shared_ptr<event_queue> q)
-      : answer(request, std::move(head), pieces), queue(std::move(q)) {}
+      : answer(request, std::move(head), vocabulary), queue(std::move(q)) {}
   running(const running&) = delete;
   running& operator=(const running&) = delete;
   ~running() { queue->close(); }
@@ -74,6 +86,7 @@ asio::awaitable<bool> connection::answer() {
     queue_.reset();
     co_return keep;
   }
+  const stopwatch watch;
   const auto slot = std::make_shared<reply_slot>(signal_);
   hub_->api.handle(peer_, request_, hub_->open(), reply_port(slot));
   request_.body = {};
@@ -87,28 +100,53 @@ asio::awaitable<bool> connection::answer() {
     co_await signal_->wait();
   }
   http_reply r = *std::move(reply);
-  co_return co_await send(std::move(r));
+  const int status = r.status;
+  const bool keep = co_await send(std::move(r));
+  write_log(request_.method, request_.target, peer_.uid, status, watch.milliseconds());
+  co_return keep;
 }
 
 asio::awaitable<bool> connection::complete(completion_kind kind) {
+  const stopwatch watch;
+  finished_request record;
+  record.kind = kind;
+  record.user = peer_.uid;
   const auto request = parse_completion(kind, request_.body, hub_->service->model());
   request_.body = {};
   release_body();
-  if (!request) {
+  bool keep = false;
+  if (request) {
+    record.session = !request->common.session.empty();
+    const auto r = begin(*request);
+    if (request->stream) {
+      keep = co_await stream(r);
+    } else {
+      keep = co_await collect(r);
+    }
+    record.tokens = r->answer.usage();
+    record.failure = r->answer.failure();
+    record.finish = r->answer.finished() ? r->answer.finish_reasons() : "client_left";
+  } else {
+    record.failure = request.error().why;
     http_reply refused = error_reply(request.error());
-    co_return co_await send(std::move(refused));
+    keep = co_await send(std::move(refused));
   }
+  record.milliseconds = watch.milliseconds();
+  write_log(record);
+  co_return keep;
+}
+
+std::shared_ptr<connection::running> connection::begin(const completion_request& request) {
   // An answer that does not stream is collected whole, bounded by the context.
-  const std::uint64_t bound = request->stream ? hub_->options.max_queued_bytes : UINT64_MAX;
+  const std::uint64_t bound = request.stream ? hub_->options.max_queued_bytes : UINT64_MAX;
   queue_ = std::make_shared<event_queue>([s = signal_] { s->notify(); }, bound);
-  completion_head head{hub_->new_id(kind == completion_kind::chat ? "chatcmpl-" : "cmpl-"),
+  completion_head head{hub_->new_id(request.kind == completion_kind::chat ? "chatcmpl-" : "cmpl-"),
                        static_cast<std::int64_t>(std::time(nullptr)), hub_->service->model().id};
-  const auto r = std::make_shared<running>(*request, std::move(head), hub_->pieces, queue_);
-  for (std::size_t i = 0; i < request->choices(); ++i) {
-    r->generations.push_back(hub_->service->generate(peer_, request->choice(i), queue_->sink(i)));
+  auto r = std::make_shared<running>(request, std::move(head), *hub_->service, queue_);
+  for (std::size_t i = 0; i < request.choices(); ++i) {
+    r->generations.push_back(hub_->service->generate(peer_, request.choice(i), queue_->sink(i)));
   }
-  if (request->stream) co_return co_await stream(r);
-  co_return co_await collect(r);
+  return r;
 }
 
 asio::awaitable<bool> connection::take_events(running& r) {
@@ -121,27 +159,8 @@ asio::awaitable<bool> connection::take_events(running& r) {
     }
     co_await signal_->wait();
   }
-  if (r.answer.shows_alternatives()) {
-    std::vector<token_id> ids;
-    for (const auto& item : items) {
-      if (const auto* text = std::get_if<text_event>(&item.event)) {
-        const auto more = alternatives_of(text->tokens);
-        ids.insert(ids.end(), more.begin(), more.end());
-      }
-    }
-    if (!ids.empty()) co_await learn_pieces(std::move(ids));
-  }
   for (auto& item : items) r.answer.on_event(item.choice, std::move(item.event));
   co_return !gone_;
-}
-
-asio::awaitable<void> connection::learn_pieces(std::vector<token_id> ids) {
-  const auto known = std::make_shared<std::atomic<bool>>(false);
-  hub_->pieces.resolve(ids, [known, s = signal_] {
-    *known = true;
-    s->notify();
-  });
-  while (!*known && !gone_ && !hub_->stopping) co_await signal_->wait();
 }
 
 asio::awaitable<bool> connection::stream(std::shared_ptr<running> r) {

@@ -12,16 +12,13 @@ namespace {
 namespace json = boost::json;
 using completions = served;
 
-const std::string chat_path = "/v1/chat/completions";
 const std::string streamed = std::string(chat_body) + R"(,"stream":true})";
 const std::string whole = std::string(chat_body) + "}";
 
 TEST_F(completions, come_whole) {
   start();
   raw_client c(path());
-  c.post(chat_path, whole);
-  const auto call = service_->next_call();
-  ASSERT_TRUE(call);
+  const auto call = ask(c, chat_path, whole);
   EXPECT_EQ(call->from.uid, ::getuid());
   EXPECT_EQ(call->from.pid, ::getpid());
   call->start(5, {3, 2, cache_reason::extends, std::nullopt});
@@ -42,9 +39,7 @@ TEST_F(completions, come_whole) {
 TEST_F(completions, come_as_events_at_once) {
   start();
   raw_client c(path());
-  c.post(chat_path, streamed);
-  const auto call = service_->next_call();
-  ASSERT_TRUE(call);
+  const auto call = ask(c, chat_path, streamed);
   call->start();
   const response head = c.head();
   EXPECT_EQ(head.status, 200);
@@ -55,9 +50,7 @@ TEST_F(completions, come_as_events_at_once) {
   EXPECT_NE(first.find("Hel"), std::string::npos);
   call->text("lo");
   call->end();
-  std::string all = first;
-  for (std::string piece; !(piece = c.chunk()).empty();) all += piece;
-  const auto events = events_of(all);
+  const auto events = events_of(first + c.chunks());
   ASSERT_EQ(events.size(), 5u);
   EXPECT_EQ(events.back(), "[DONE]");
   c.request("GET", "/health");
@@ -90,9 +83,7 @@ TEST_F(completions, are_refused_before_any_stream_begins) {
   for (const auto& [code, status] : cases) {
     for (const std::string& body : {streamed, whole}) {
       raw_client c(path());
-      c.post(chat_path, body);
-      const auto call = service_->next_call();
-      ASSERT_TRUE(call);
+      const auto call = ask(c, chat_path, body);
       call->refuse(code, "prompt has 9 tokens, context 8");
       const response r = c.answer();
       EXPECT_EQ(r.status, status) << code;
@@ -107,22 +98,17 @@ TEST_F(completions, are_refused_before_any_stream_begins) {
 TEST_F(completions, end_with_an_error_event_when_they_fail) {
   start();
   raw_client c(path());
-  c.post(chat_path, streamed);
-  const auto call = service_->next_call();
-  ASSERT_TRUE(call);
+  const auto call = ask(c, chat_path, streamed);
   call->start();
   EXPECT_EQ(c.head().status, 200);
   call->text("x");
   call->end(gpu::finish_reason::failed, {"worker_failed", "the worker died"});
-  std::string all;
-  for (std::string piece; !(piece = c.chunk()).empty();) all += piece;
-  const auto events = events_of(all);
+  const auto events = events_of(c.chunks());
   ASSERT_FALSE(events.empty());
   EXPECT_EQ(json::parse(events.back()).at("error").at("code"), "worker_failed");
 
   raw_client other(path());
-  other.post(chat_path, whole);
-  const auto failing = service_->next_call();
+  const auto failing = ask(other, chat_path, whole);
   failing->start();
   failing->end(gpu::finish_reason::failed, {"no_finite_logit", "numbers went bad"});
   EXPECT_EQ(other.answer().status, 500);
@@ -133,9 +119,7 @@ TEST_F(completions, are_cancelled_when_the_client_leaves) {
   for (int phase = 0; phase < 4; ++phase) {
     for (const std::string& body : {streamed, whole}) {
       raw_client c(path());
-      c.post(chat_path, body);
-      const auto call = service_->next_call();
-      ASSERT_TRUE(call);
+      const auto call = ask(c, chat_path, body);
       if (phase == 3) c.send("GET /health HTTP/1.1\r\n\r\n");  // sent ahead, never read
       if (phase > 0) call->start();
       if (phase > 1) call->text("x");
@@ -168,9 +152,7 @@ TEST_F(completions, of_a_client_that_never_reads_end_without_hurting_others) {
   o.max_queued_bytes = 64 << 10;
   start(o);
   raw_client slow(path());
-  slow.post(chat_path, streamed);
-  const auto stuck = service_->next_call();
-  ASSERT_TRUE(stuck);
+  const auto stuck = ask(slow, chat_path, streamed);
   stuck->start();
   const std::string kilobyte(1024, 'x');
   int sent = 0;
@@ -182,9 +164,7 @@ TEST_F(completions, of_a_client_that_never_reads_end_without_hurting_others) {
   }
   EXPECT_TRUE(stuck->wait_cancelled());
   raw_client good(path());
-  good.post(chat_path, streamed);
-  const auto call = service_->next_call();
-  ASSERT_TRUE(call);
+  const auto call = ask(good, chat_path, streamed);
   call->start();
   call->text("x");
   call->end();
@@ -197,9 +177,7 @@ TEST_F(completions, of_a_client_that_takes_nothing_end_after_the_write_timeout) 
   o.max_queued_bytes = 64u << 20;
   start(o);
   raw_client slow(path());
-  slow.post(chat_path, streamed);
-  const auto stuck = service_->next_call();
-  ASSERT_TRUE(stuck);
+  const auto stuck = ask(slow, chat_path, streamed);
   stuck->start();
   for (int i = 0; i < 4096; ++i) stuck->text(std::string(1024, 'x'));
   EXPECT_TRUE(stuck->wait_cancelled());
@@ -229,8 +207,7 @@ TEST_F(completions, have_separate_generations_for_n_and_prompts) {
 TEST_F(completions, let_go_of_all_choices_when_one_is_refused) {
   start();
   raw_client c(path());
-  c.post("/v1/completions", R"({"prompt":"a","n":2})");
-  const auto first = service_->next_call();
+  const auto first = ask(c, "/v1/completions", R"({"prompt":"a","n":2})");
   const auto second = service_->next_call();
   ASSERT_TRUE(first && second);
   first->start();
@@ -242,9 +219,7 @@ TEST_F(completions, let_go_of_all_choices_when_one_is_refused) {
 TEST_F(completions, know_the_bytes_of_alternatives) {
   start();
   raw_client c(path());
-  c.post(chat_path, std::string(chat_body) + R"(,"logprobs":true,"top_logprobs":2})");
-  const auto call = service_->next_call();
-  ASSERT_TRUE(call);
+  const auto call = ask(c, chat_path, std::string(chat_body) + R"(,"logprobs":true,"top_logprobs":2})");
   EXPECT_EQ(call->request.logprobs, 2);
   call->start();
   text_event e{"A", {}};

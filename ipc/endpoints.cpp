@@ -6,20 +6,17 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "base/utf8.hpp"
 #include "ipc/completion_format.hpp"
 #include "ipc/errors.hpp"
 #include "ipc/json_reader.hpp"
 #include "ipc/metrics.hpp"
 #include "ipc/prompt_fields.hpp"
-#include "ipc/utf8.hpp"
 
 namespace kvern::ipc {
 namespace {
 
 namespace json = boost::json;
-
-constexpr std::string_view chat_path = "/v1/chat/completions";
-constexpr std::string_view text_path = "/v1/completions";
 
 http_reply ok(const json::object& o) {
   http_reply reply;
@@ -38,7 +35,7 @@ http_reply not_found() { return error_reply(error{"not_found", "there is no such
 
 json::object to_json(const session_info& s) {
   json::object o;
-  o["id"] = to_utf8(s.id);
+  o["id"] = utf8_repaired(s.id);
   o["object"] = "session";
   o["tokens"] = s.tokens;
   o["committed"] = s.committed;
@@ -50,11 +47,34 @@ json::object to_json(const session_info& s) {
   return o;
 }
 
+/// What serves requests, and how full it is.
+void add_outfit(json::object& o, const model_info& m, const service_stats& s) {
+  json::object model;
+  model["id"] = utf8_repaired(m.id);
+  model["architecture"] = utf8_repaired(m.architecture);
+  model["file_type"] = utf8_repaired(m.file_type);
+  model["context"] = m.context;
+  json::object backend;
+  backend["kernels"] = utf8_repaired(s.backend.kernels);
+  backend["threads"] = s.threads;
+  backend["kv_type"] = utf8_repaired(s.kv_type);
+  backend["activations"] = utf8_repaired(s.activations);
+  json::object cache;
+  cache["pages_used"] = s.engine.pages_used;
+  cache["pages_total"] = s.engine.pages_total;
+  cache["page_bytes"] = s.backend.page_bytes;
+  cache["bytes_used"] = static_cast<std::uint64_t>(s.engine.pages_used) * s.backend.page_bytes;
+  cache["bytes_total"] = static_cast<std::uint64_t>(s.engine.pages_total) * s.backend.page_bytes;
+  o["model"] = std::move(model);
+  o["backend"] = std::move(backend);
+  o["cache"] = std::move(cache);
+}
+
 json::object to_json(const model_info& m) {
   json::object details;
-  details["architecture"] = to_utf8(m.architecture);
-  details["description"] = to_utf8(m.description);
-  details["file_type"] = to_utf8(m.file_type);
+  details["architecture"] = utf8_repaired(m.architecture);
+  details["description"] = utf8_repaired(m.description);
+  details["file_type"] = utf8_repaired(m.file_type);
   details["context"] = m.context;
   details["trained_context"] = m.trained_context;
   details["vocab"] = m.vocab;
@@ -62,7 +82,7 @@ json::object to_json(const model_info& m) {
   details["file_bytes"] = m.file_bytes;
   details["has_chat_template"] = m.has_chat_template;
   json::object o;
-  o["id"] = to_utf8(m.id);
+  o["id"] = utf8_repaired(m.id);
   o["object"] = "model";
   o["created"] = m.created;
   o["owned_by"] = "kvern";
@@ -112,8 +132,9 @@ reply<session_info> session_reply(endpoints::reply_to done) {
 std::optional<completion_kind> completion_of(const http_request& request) {
   if (request.method != "POST") return std::nullopt;
   const std::string_view path = path_of(request.target);
-  if (path == chat_path) return completion_kind::chat;
-  if (path == text_path) return completion_kind::text;
+  for (const completion_kind kind : {completion_kind::chat, completion_kind::text}) {
+    if (path == path_of(kind)) return kind;
+  }
   return std::nullopt;
 }
 
@@ -152,7 +173,7 @@ void endpoints::handle(const peer& who, const http_request& request, std::int64_
     }
   } else if (path.starts_with(session_prefix)) {
     session(who, request, path.substr(session_prefix.size()), std::move(done));
-  } else if (path == chat_path || path == text_path) {
+  } else if (path == path_of(completion_kind::chat) || path == path_of(completion_kind::text)) {
     done(method_not_allowed("POST"));
   } else {
     done(not_found());
@@ -173,6 +194,7 @@ http_reply endpoints::health() const {
   o["queued"] = s.engine.queued;
   o["sessions"] = s.sessions;
   o["uptime_seconds"] = s.uptime_seconds;
+  add_outfit(o, service_->model(), s);
   http_reply reply = ok(o);
   reply.status = s.worker_alive && !stalled ? 200 : 503;
   reply.headers.emplace_back("Cache-Control", "no-store");
@@ -219,7 +241,7 @@ void endpoints::detokenize(std::string_view body, reply_to done) const {
   });
   if (!good) return;
   service_->detokenize(std::move(tokens), [done = std::move(done)](result<std::string> text) mutable {
-    done(text ? ok({{"text", to_utf8(*text)}}) : error_reply(std::move(text.error())));
+    done(text ? ok({{"text", utf8_repaired(*text)}}) : error_reply(std::move(text.error())));
   });
 }
 
@@ -227,7 +249,8 @@ void endpoints::render(std::string_view body, reply_to done) const {
   chat_prompt chat;
   if (!with_fields(body, done, [&](fields& f) { chat = read_chat(f); })) return;
   service_->render(std::move(chat), [done = std::move(done)](result<service::rendered> r) mutable {
-    done(r ? ok({{"text", to_utf8(r->text)}, {"tokens", ipc::to_json(r->tokens)}}) : error_reply(std::move(r.error())));
+    done(r ? ok({{"text", utf8_repaired(r->text)}, {"tokens", ipc::to_json(r->tokens)}})
+           : error_reply(std::move(r.error())));
   });
 }
 

@@ -115,6 +115,22 @@ TEST_F(endpoint, health) {
   EXPECT_EQ(json::parse(call("GET", "/health").body).at("status"), "worker_dead");
 }
 
+TEST_F(endpoint, health_tells_what_serves_and_how_full_it_is) {
+  service_->numbers.backend.kernels = "avx2";
+  service_->numbers.backend.page_bytes = std::uint64_t{3} << 30;
+  service_->numbers.threads = 4;
+  service_->numbers.kv_type = "f16";
+  service_->numbers.activations = "fine";
+  service_->numbers.engine.pages_used = 2;
+  service_->numbers.engine.pages_total = 5;
+  const json::value v = json::parse(call("GET", "/health").body);
+  EXPECT_EQ(json::serialize(v.at("model")), R"({"id":"tiny","architecture":"llama","file_type":"Q4_1","context":128})");
+  EXPECT_EQ(json::serialize(v.at("backend")), R"({"kernels":"avx2","threads":4,"kv_type":"f16","activations":"fine"})");
+  EXPECT_EQ(json::serialize(v.at("cache")),
+            R"({"pages_used":2,"pages_total":5,"page_bytes":3221225472,"bytes_used":6442450944,)"
+            R"("bytes_total":16106127360})");
+}
+
 TEST_F(endpoint, metrics) {
   const http_reply page = call("GET", "/metrics");
   EXPECT_EQ(page.status, 200);

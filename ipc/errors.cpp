@@ -5,7 +5,7 @@
 #include <boost/json/serialize.hpp>
 #include <utility>
 
-#include "ipc/utf8.hpp"
+#include "base/utf8.hpp"
 
 namespace kvern::ipc {
 namespace {
@@ -37,10 +37,10 @@ int status_of(std::string_view code) {
 
 std::string error_body(const request_error& e) {
   json::object inner;
-  inner["message"] = to_utf8(e.why.message);
+  inner["message"] = utf8_repaired(e.why.message);
   inner["type"] = type_of(status_of(e.why.code));
-  inner["param"] = e.param.empty() ? json::value(nullptr) : json::value(to_utf8(e.param));
-  inner["code"] = to_utf8(e.why.code);
+  inner["param"] = e.param.empty() ? json::value(nullptr) : json::value(utf8_repaired(e.param));
+  inner["code"] = utf8_repaired(e.why.code);
   return json::serialize(json::object{{"error", std::move(inner)}});
 }
 

@@ -24,6 +24,7 @@ TEST(errors, map_codes_to_statuses) {
   EXPECT_EQ(status_of("queue_full"), 429);
   EXPECT_EQ(status_of("shutting_down"), 503);
   EXPECT_EQ(status_of("worker_failed"), 503);
+  EXPECT_EQ(status_of("internal_error"), 500);
   EXPECT_EQ(status_of("no_finite_logit"), 500);
 }
 

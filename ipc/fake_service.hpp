@@ -85,8 +85,8 @@ class fake_call {
   bool cancelled_ = false;
 };
 
-/// A service for tests of the protocol. Generations wait for the test (next_call) unless `script` answers them; tokens
-/// are bytes. Replies come at once, or wait in `held` while `hold` is set.
+/// A service for tests of the protocol. Generations wait for the test (next_call) unless `script` answers them; token i
+/// is the byte i. Replies come at once, or wait in `held` while `hold` is set.
 class fake_service final : public service {
  public:
   fake_service() {
@@ -162,7 +162,7 @@ class fake_service final : public service {
     }
     done(std::move(tokens));
   }
-  /// Token i is the byte i, and what begins with a space loses it, as SentencePiece texts do.
+  /// What begins with a space loses it, as SentencePiece texts do.
   void detokenize(std::vector<token_id> tokens, reply<std::string> done) override {
     std::string text;
     for (const token_id t : tokens) text += static_cast<char>(t);
@@ -177,6 +177,8 @@ class fake_service final : public service {
       done(rendered{"<user>hi", {1, 2, 3}});
     }
   }
+
+  std::string token_bytes(token_id id) const override { return id < 256 ? std::string(1, static_cast<char>(id)) : ""; }
 
   const model_info& model() const override { return info; }
   service_stats stats() const override { return numbers; }

@@ -17,7 +17,7 @@ std::mt19937_64 seeded() {
 }  // namespace
 
 hub::hub(server_options o, std::shared_ptr<kvern::service> s)
-    : options(std::move(o)), service(s), api(s, options.stall_after), pieces(std::move(s)), random_(seeded()) {}
+    : options(std::move(o)), service(std::move(s)), api(service, options.stall_after), random_(seeded()) {}
 
 bool hub::admits(uid_t user) const {
   const auto it = by_user_.find(user);

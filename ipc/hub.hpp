@@ -16,7 +16,6 @@
 #include "actors/service.hpp"
 #include "ipc/endpoints.hpp"
 #include "ipc/server.hpp"
-#include "ipc/token_pieces.hpp"
 
 namespace kvern::ipc {
 
@@ -47,7 +46,6 @@ class hub {
   const server_options options;
   const std::shared_ptr<kvern::service> service;
   const endpoints api;
-  token_pieces pieces;  ///< safe from any thread
   bool stopping = false;
   std::unordered_set<connection*> connections;
 

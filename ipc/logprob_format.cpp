@@ -5,7 +5,7 @@
 #include <boost/json/array.hpp>
 #include <cmath>
 
-#include "ipc/utf8.hpp"
+#include "base/utf8.hpp"
 
 namespace kvern::ipc {
 namespace {
@@ -17,7 +17,7 @@ double shown(double logprob) { return std::isfinite(logprob) ? logprob : -9999.0
 
 json::object entry(std::string_view bytes, double logprob) {
   json::object o;
-  o["token"] = to_utf8(bytes);
+  o["token"] = utf8_repaired(bytes);
   o["logprob"] = shown(logprob);
   json::array& list = (o["bytes"] = json::array()).get_array();
   list.reserve(bytes.size());
@@ -27,7 +27,7 @@ json::object entry(std::string_view bytes, double logprob) {
 
 /// Tokens that are no whole characters are told apart by their bytes, as OpenAI's completions write them.
 std::string key_of(std::string_view bytes) {
-  if (is_utf8(bytes)) return std::string(bytes);
+  if (utf8_valid(bytes)) return std::string(bytes);
   std::string key = "bytes:";
   for (const char c : bytes) key += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
   return key;
@@ -35,15 +35,15 @@ std::string key_of(std::string_view bytes) {
 
 }  // namespace
 
-json::object chat_logprobs(std::span<const generated_token> tokens, const token_pieces& pieces) {
+json::object chat_logprobs(std::span<const generated_token> tokens, const service& vocabulary) {
   json::array content;
   content.reserve(tokens.size());
   for (const generated_token& t : tokens) {
-    json::object o = entry(t.bytes, t.logprob.logprob);
+    json::object o = entry(vocabulary.token_bytes(t.token), t.logprob.logprob);
     json::array top;
     top.reserve(t.logprob.alternatives.size());
     for (const auto& [id, logprob] : t.logprob.alternatives) {
-      top.push_back(entry(id == t.token ? t.bytes : pieces.find(id).value_or(""), logprob));
+      top.push_back(entry(vocabulary.token_bytes(id), logprob));
     }
     o["top_logprobs"] = std::move(top);
     content.push_back(std::move(o));
@@ -51,18 +51,19 @@ json::object chat_logprobs(std::span<const generated_token> tokens, const token_
   return {{"content", std::move(content)}, {"refusal", nullptr}};
 }
 
-json::object text_logprobs(std::span<const generated_token> tokens, const token_pieces& pieces, std::int64_t& offset) {
+json::object text_logprobs(std::span<const generated_token> tokens, const service& vocabulary, std::int64_t& offset) {
   json::array texts;
   json::array logprobs;
   json::array tops;
   json::array offsets;
   for (const generated_token& t : tokens) {
-    const std::string key = key_of(t.bytes);
+    const std::string key = key_of(vocabulary.token_bytes(t.token));
     json::object top;
     for (const auto& [id, logprob] : t.logprob.alternatives) {
-      top[id == t.token ? key : key_of(pieces.find(id).value_or(""))] = shown(logprob);
+      // Of two tokens with the same bytes the likelier one, which comes first, is shown.
+      top.emplace(key_of(vocabulary.token_bytes(id)), shown(logprob));
     }
-    if (!top.contains(key)) top[key] = shown(t.logprob.logprob);
+    top.emplace(key, shown(t.logprob.logprob));
     texts.emplace_back(key);
     logprobs.emplace_back(shown(t.logprob.logprob));
     tops.push_back(std::move(top));
@@ -75,16 +76,6 @@ json::object text_logprobs(std::span<const generated_token> tokens, const token_
   o["top_logprobs"] = std::move(tops);
   o["text_offset"] = std::move(offsets);
   return o;
-}
-
-std::vector<token_id> alternatives_of(std::span<const generated_token> tokens) {
-  std::vector<token_id> ids;
-  for (const generated_token& t : tokens) {
-    for (const auto& alternative : t.logprob.alternatives) {
-      if (alternative.first != t.token) ids.push_back(alternative.first);
-    }
-  }
-  return ids;
 }
 
 }  // namespace kvern::ipc

@@ -1,8 +1,8 @@
 #include "ipc/metrics.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <regex>
 #include <sstream>
 
 namespace kvern::ipc {
@@ -30,11 +30,10 @@ TEST(metrics, writes_the_numbers) {
 TEST(metrics, is_a_well_formed_page) {
   const std::string page = metrics_page({}, {}, 0);
   std::istringstream lines(page);
-  const std::regex sample(R"(kvern_[a-z_]+(\{[^}]*\})? [-+0-9.e]+)");
   int samples = 0;
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with("# ")) continue;
-    EXPECT_TRUE(std::regex_match(line, sample)) << line;
+    EXPECT_THAT(line, testing::MatchesRegex(R"(kvern_[a-z_]+(\{[^}]*\})? [-+0-9.e]+)"));
     ++samples;
   }
   EXPECT_GT(samples, 20);

@@ -13,12 +13,14 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "ipc/fake_service.hpp"
+#include "ipc/log_capture.hpp"
 #include "ipc/server.hpp"
 
 namespace kvern::ipc {
@@ -130,7 +132,7 @@ class raw_client {
   response answer(bool head_only = false) {
     response r = head();
     if (r.headers.contains("Transfer-Encoding")) {
-      for (std::string piece; !(piece = chunk()).empty();) r.body += piece;
+      r.body = chunks();
     } else if (r.headers.contains("Content-Length") && !head_only) {
       const std::size_t size = std::stoul(r.headers["Content-Length"]);
       while (read_.size() < size && more()) {
@@ -150,6 +152,12 @@ class raw_client {
     std::string data = read_.substr(0, n);
     read_.erase(0, n + 2);
     return data;
+  }
+  /// The chunks that are left, joined.
+  std::string chunks() {
+    std::string all;
+    for (std::string piece; !(piece = chunk()).empty();) all += piece;
+    return all;
   }
 
  private:
@@ -198,12 +206,21 @@ class served : public ::testing::Test {
     c.post(target, body);
     return c.answer();
   }
+  /// Sends a completion request and yields the call that it makes of the service.
+  std::shared_ptr<fake_call> ask(const raw_client& c, const std::string& target, const std::string& body) const {
+    c.post(target, body);
+    auto call = service_->next_call();
+    if (!call) throw std::runtime_error("the request did not reach the service");
+    return call;
+  }
 
+  log_capture log_;
   scratch_folder folder_;
   std::shared_ptr<fake_service> service_ = std::make_shared<fake_service>();
   std::unique_ptr<server> server_;
 };
 
+inline const std::string chat_path = "/v1/chat/completions";
 inline constexpr const char* chat_body = R"({"messages":[{"role":"user","content":"hi"}])";
 
 }  // namespace kvern::ipc

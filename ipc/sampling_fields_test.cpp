@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "model/sampler/sampler.hpp"
+
 namespace kvern::ipc {
 namespace {
 
-constexpr std::int64_t vocab = 100;
+constexpr std::int32_t vocab = 100;
 
 std::expected<sampling_params, request_error> read(std::string_view text) {
   const auto d = parse_json_object(text);
@@ -49,6 +51,17 @@ TEST(read_sampling, reads_every_parameter) {
   EXPECT_EQ(read(R"({"repetition_penalty":1.3,"repeat_penalty":1.1})")->repetition_penalty, 1.3);
 }
 
+TEST(read_sampling, takes_all_that_the_sampler_takes) {
+  const auto most = read(R"({"temperature":100,"top_k":9223372036854775807,"repetition_penalty":100,
+    "presence_penalty":100,"frequency_penalty":100,"logit_bias":{"1":1000}})");
+  ASSERT_TRUE(most) << most.error().why.message;
+  EXPECT_TRUE(validate(*most, vocab));
+  const auto least = read(R"({"temperature":0,"top_k":-5,"top_p":0,"min_p":0,"typical_p":0,"repetition_penalty":1e-9,
+    "presence_penalty":-100,"frequency_penalty":-100,"logit_bias":{"1":-1000},"repeat_last_n":0})");
+  ASSERT_TRUE(least) << least.error().why.message;
+  EXPECT_TRUE(validate(*least, vocab));
+}
+
 TEST(read_sampling, names_what_is_out_of_range) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"temperature":-0.1})", "temperature"},
@@ -63,7 +76,9 @@ TEST(read_sampling, names_what_is_out_of_range) {
       {R"({"repeat_last_n":-2})", "repeat_last_n"},
       {R"({"seed":-1})", "seed"},
       {R"({"seed":18446744073709551616})", "seed"},
-      {R"({"presence_penalty":3})", "presence_penalty"},
+      {R"({"presence_penalty":100.5})", "presence_penalty"},
+      {R"({"frequency_penalty":-101})", "frequency_penalty"},
+      {R"({"repetition_penalty":100.5})", "repetition_penalty"},
       {R"({"logit_bias":[]})", "logit_bias"},
       {R"({"logit_bias":{"191222":-100}})", "logit_bias"},
       {R"({"logit_bias":{"-1":0}})", "logit_bias"},
@@ -72,7 +87,7 @@ TEST(read_sampling, names_what_is_out_of_range) {
       {R"({"logit_bias":{"1x":0}})", "logit_bias"},
       {R"({"logit_bias":{"4294967296":0}})", "logit_bias"},
       {R"({"logit_bias":{"1":1e999}})", "logit_bias"},
-      {R"({"logit_bias":{"1":101}})", "logit_bias"},
+      {R"({"logit_bias":{"1":1000.5}})", "logit_bias"},
       {R"({"logit_bias":{"1":"2"}})", "logit_bias"},
   };
   for (const auto& [text, param] : cases) {

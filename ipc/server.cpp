@@ -1,6 +1,7 @@
 #include "ipc/server.hpp"
 
 #include <pthread.h>
+#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -86,8 +87,9 @@ class http_server final : public server {
     while (!io_.stopped()) {
       try {
         io_.run();
-      } catch (const std::exception&) {
+      } catch (const std::exception& e) {
         // A handler ran out of memory: what it served is gone, the rest goes on.
+        spdlog::warn("a connection was lost by an internal error: {}", e.what());
       }
     }
   }
@@ -102,14 +104,18 @@ class http_server final : public server {
 
   asio::awaitable<void> accept(protocol::acceptor& acceptor) {
     asio::steady_timer pause(io_);
+    bool warned = false;
     while (acceptor.is_open()) {
       auto [ec, socket] = co_await acceptor.async_accept(token);
       if (!ec) {
+        warned = false;
         admit(std::move(socket));
         continue;
       }
       if (!acceptor.is_open()) co_return;
       // Out of descriptors or memory: the backlog waits until some are free.
+      if (!warned) spdlog::warn("connections have to wait: {}", ec.message());
+      warned = true;
       pause.expires_after(std::chrono::milliseconds(50));
       co_await pause.async_wait(token);
     }
@@ -119,6 +125,7 @@ class http_server final : public server {
     const peer who = peer_of(socket.native_handle());
     if (hub_->stopping) return;
     if (!hub_->admits(who.uid)) {
+      spdlog::debug("uid {} has too many connections, or all have; one was turned away", who.uid);
       const http_reply reply =
           error_reply(error{"too_many_connections", "too many connections are open; close some or retry"});
       const std::string text = reply_head(reply, false) + reply.body;

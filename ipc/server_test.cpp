@@ -75,17 +75,13 @@ TEST_F(servers, end_streams_with_an_error_event) {
   service_->hold = true;
   start();
   raw_client stream(path());
-  stream.post("/v1/chat/completions", std::string(chat_body) + R"(,"stream":true})");
-  const auto running = service_->next_call();
-  ASSERT_TRUE(running);
+  const auto running = ask(stream, "/v1/chat/completions", std::string(chat_body) + R"(,"stream":true})");
   running->start();
   running->text("x");
   ASSERT_EQ(stream.head().status, 200);
   stream.until("\"x\"");
   raw_client waiting(path());
-  waiting.post("/v1/chat/completions", std::string(chat_body) + "}");
-  const auto queued = service_->next_call();
-  ASSERT_TRUE(queued);
+  const auto queued = ask(waiting, "/v1/chat/completions", std::string(chat_body) + "}");
   raw_client replying(path());
   replying.post("/v1/tokenize", R"({"text":"a"})");
   auto held = service_->take_held();
@@ -108,9 +104,7 @@ TEST_F(servers, stop_within_their_limit_though_a_client_takes_nothing) {
   o.max_queued_bytes = 64u << 20;
   start(o);
   raw_client stuck(path());
-  stuck.post("/v1/chat/completions", std::string(chat_body) + R"(,"stream":true})");
-  const auto call = service_->next_call();
-  ASSERT_TRUE(call);
+  const auto call = ask(stuck, "/v1/chat/completions", std::string(chat_body) + R"(,"stream":true})");
   call->start();
   for (int i = 0; i < 4096; ++i) call->text(std::string(1024, 'x'));
   const auto begin = steady_clock::now();
@@ -143,9 +137,7 @@ TEST_F(servers, bound_connections) {
 TEST_F(servers, outlive_events_that_come_after_them) {
   start();
   raw_client c(path());
-  c.post("/v1/chat/completions", std::string(chat_body) + R"(,"stream":true})");
-  const auto call = service_->next_call();
-  ASSERT_TRUE(call);
+  const auto call = ask(c, "/v1/chat/completions", std::string(chat_body) + R"(,"stream":true})");
   call->start();
   std::atomic<bool> done = false;
   std::thread talker([&] {

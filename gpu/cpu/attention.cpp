@@ -158,11 +158,19 @@ struct worker {
   }
 };
 
+/// What a call of attend needs, kept by the calling thread from layer to layer and step to step.
+struct plan {
+  std::vector<tile> tiles;
+  std::vector<tile> parts;    // tiles by segments
+  std::vector<float> memory;  // states of the parts
+};
+
 /// A few rows with long prefixes: one item for each segment of a tile, folded afterwards.
-void attend_in_segments(const worker& w, const std::vector<tile>& tiles, thread_team& team) {
-  std::vector<tile> parts;
+void attend_in_segments(const worker& w, plan& own, thread_team& team) {
+  std::vector<tile>& parts = own.parts;
+  parts.clear();
   std::int64_t vectors = 0;
-  for (const tile& t : tiles) {
+  for (const tile& t : own.tiles) {
     const int segments = w.position_of(t, t.vectors - 1) / segment_lines + 1;
     for (int s = 0; s < segments; ++s) {
       tile part = t;
@@ -172,7 +180,9 @@ void attend_in_segments(const worker& w, const std::vector<tile>& tiles, thread_
       parts.push_back(part);
     }
   }
-  std::vector<float> memory(static_cast<std::size_t>(vectors) * static_cast<std::size_t>(w.width + 2));
+  std::vector<float>& memory = own.memory;
+  const std::size_t floats = static_cast<std::size_t>(vectors) * static_cast<std::size_t>(w.width + 2);
+  if (memory.size() < floats) memory.resize(floats);
   const auto state_at = [&](std::int64_t v) -> state {
     float* const acc = memory.data() + 2 * vectors;
     return {memory.data() + v, memory.data() + vectors + v, acc + v * w.width};
@@ -203,7 +213,10 @@ void attend_in_segments(const worker& w, const std::vector<tile>& tiles, thread_
 void attend(const attention_args& args, isa i, thread_team& team) {
   const step& s = *args.what;
   const worker w{args, kernels_for(i), args.heads / args.kv_heads, (args.head_dim + 15) / 16 * 16};
-  std::vector<tile> tiles;
+  thread_local plan callers;
+  plan& own = callers;  // the team's threads see this one, not their own
+  std::vector<tile>& tiles = own.tiles;
+  tiles.clear();
   int longest = 0;
   for (std::size_t row = 0; row < s.rows.size();) {
     std::size_t end = row + 1;
@@ -219,7 +232,7 @@ void attend(const attention_args& args, isa i, thread_team& team) {
     row = end;
   }
   if (longest >= segment_lines && tiles.size() < static_cast<std::size_t>(team.size()) * 4) {
-    attend_in_segments(w, tiles, team);
+    attend_in_segments(w, own, team);
     return;
   }
   team.run(static_cast<std::int64_t>(tiles.size()),

@@ -57,6 +57,14 @@ struct thread_team::impl {
   alignas(64) std::atomic<std::uint32_t> pending{0};  // indices not finished yet
   std::vector<std::thread> workers;
 
+  /// Also when not all threads could be had: those that run must be joined.
+  ~impl() {
+    stop.store(true, std::memory_order_release);
+    task_number.fetch_add(1, std::memory_order_release);
+    task_number.notify_all();
+    for (std::thread& t : workers) t.join();
+  }
+
   /// Runs indices of the current task until none is left.
   void work() {
     std::uint32_t finished = 0;
@@ -105,12 +113,7 @@ thread_team::thread_team(int threads) : impl_(std::make_unique<impl>()) {
   for (int i = 0; i < extra; ++i) impl_->workers.emplace_back([p = impl_.get()] { p->worker(); });
 }
 
-thread_team::~thread_team() {
-  impl_->stop.store(true, std::memory_order_release);
-  impl_->task_number.fetch_add(1, std::memory_order_release);
-  impl_->task_number.notify_all();
-  for (std::thread& t : impl_->workers) t.join();
-}
+thread_team::~thread_team() = default;
 
 int thread_team::size() const { return static_cast<int>(impl_->workers.size()) + 1; }
 

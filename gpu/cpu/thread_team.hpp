@@ -10,7 +10,7 @@ namespace kvern::gpu::cpu {
 /// next task, then sleep on a futex. One caller at a time.
 class thread_team {
  public:
-  /// `threads` >= 1.
+  /// `threads` >= 1. Throws std::system_error when the system refuses a thread; then none is left running.
   explicit thread_team(int threads);
   ~thread_team();
   thread_team(const thread_team&) = delete;

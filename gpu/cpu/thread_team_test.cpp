@@ -1,10 +1,14 @@
 #include "gpu/cpu/thread_team.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <set>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -72,6 +76,25 @@ TEST(thread_team, workers_wake_from_sleep) {
 }
 
 /// Many more threads than cores: a caller must not wait for workers that have no core, nor spin while they would run.
+/// In a process of its own: a user who may have four threads asks for 64.
+[[noreturn]] void make_too_many_threads() {
+  const rlimit few{4, 4};
+  constexpr uid_t nobody_else = 65533;
+  const bool limited = setrlimit(RLIMIT_NPROC, &few) == 0 && setresuid(nobody_else, nobody_else, nobody_else) == 0;
+  try {
+    const thread_team team(64);
+    std::_Exit(limited && team.size() != 64 ? 1 : 0);  // a system that does not count threads gives them all
+  } catch (const std::system_error&) {
+    std::_Exit(0);
+  }
+}
+
+TEST(thread_team, a_refused_thread_is_an_error_and_no_end) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs to become another user";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(make_too_many_threads(), testing::ExitedWithCode(0), "");
+}
+
 TEST(thread_team, survives_oversubscription) {
   const auto seconds_for = [](int threads) {
     thread_team team(threads);

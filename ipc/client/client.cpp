@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/utf8.hpp"
 #include "ipc/client/http.hpp"
 #include "ipc/client/sse.hpp"
 
@@ -70,6 +71,14 @@ json::object request_body(const options& how) {
   if (how.seed) body["seed"] = *how.seed;
   if (!how.stop.empty()) body["stop"] = json::array(how.stop.begin(), how.stop.end());
   return body;
+}
+
+/// JSON takes UTF-8 only; a file in another encoding is found out here, where its author can be told where.
+result<void> check_utf8(std::string_view text) {
+  const auto good = utf8_valid_prefix(text);
+  if (good == text.size()) return {};
+  return fail("invalid_utf8",
+              fmt::format("byte {} of the text is not UTF-8; convert it first, for example with iconv", good));
 }
 
 /// Gathers an answer from the events of a stream.
@@ -181,18 +190,23 @@ client::~client() = default;
 result<answer> client::chat(std::span<const message> messages, const options& how, const observer& watch) {
   auto body = request_body(how);
   json::array list;
+  for (const auto& m : messages) {
+    if (const auto good = check_utf8(m.content); !good) return std::unexpected(good.error());
+  }
   for (const auto& m : messages) list.push_back({{"role", m.role}, {"content", m.content}});
   body["messages"] = std::move(list);
   return impl_->stream("/v1/chat/completions", body, watch);
 }
 
 result<answer> client::complete(std::string_view prompt, const options& how, const observer& watch) {
+  if (const auto good = check_utf8(prompt); !good) return std::unexpected(good.error());
   auto body = request_body(how);
   body["prompt"] = json::string_view(prompt.data(), prompt.size());
   return impl_->stream("/v1/completions", body, watch);
 }
 
 result<std::vector<token_id>> client::tokenize(std::string_view text, bool add_special, bool parse_special) {
+  if (const auto good = check_utf8(text); !good) return std::unexpected(good.error());
   const json::object body{{"text", json::string_view(text.data(), text.size())},
                           {"add_special", add_special},
                           {"parse_special", parse_special}};

@@ -60,8 +60,8 @@ struct reply {
 };
 
 /// Talks to one daemon, a connection for each call. Calls block; one at a time; cancel() may come from any thread or a
-/// signal handler. Errors: `unreachable` (nobody listens), `protocol` (not what a daemon says), `cancelled`, or the
-/// daemon's own code and message.
+/// signal handler. Errors: `unreachable` (nobody listens), `protocol` (not what a daemon says), `cancelled`,
+/// `invalid_utf8` (of a text to send), or the daemon's own code and message.
 class client {
  public:
   explicit client(std::string socket_path = default_socket());

@@ -65,6 +65,8 @@ result<reply> http::exchange(std::string_view method, std::string_view target, s
     return fail("unreachable", fmt::format("the daemon closed the connection ({})", why.message()));
   };
 
+  // A cancellation that came before the descriptor was known shut nothing down.
+  if (cancelled_) return broken({});
   asio::write(socket, std::array{asio::buffer(head(method, target, body.size())), asio::buffer(body)}, problem);
   // A daemon that refuses a request early may close before it has read the whole: its answer is still there.
   const bool sent = !problem;

@@ -186,10 +186,15 @@ val sliced(runtime& rt, const val& v, const val& start, const val& stop, const v
   if (v.is(kind::range)) {
     const range_node& r = v.range();
     auto* out = rt.make<range_node>();
-    out->start = r.start + r.step * s.start;
-    out->step = r.step * s.step;
+    wide length = 0;
+    if (__builtin_mul_overflow(r.step, wide{s.step}, &out->step) ||
+        __builtin_mul_overflow(out->step, static_cast<wide>(s.count), &length) ||
+        __builtin_mul_overflow(r.step, wide{s.start}, &out->start) ||
+        __builtin_add_overflow(r.start, out->start, &out->start) ||
+        __builtin_add_overflow(out->start, length, &out->stop)) {
+      fail_limit("a range of the chat template grows beyond 127 bits");
+    }
     out->count = s.count;
-    out->stop = out->start + out->step * static_cast<wide>(s.count);
     return val::of(out);
   }
   std::vector<val> items;

@@ -25,6 +25,7 @@ constexpr std::pair<std::string_view, std::string_view> cases[] = {
     {"{{ missing[1:] }}", "!template_undefined"},
     {"{{ (1,2,3)[1:] }}{{ 'abc'[true] }}{{ [1,2][1.0] }}|", "(2, 3)b|"},
     {"{{ big.get('c').get('zz', 'dflt') }}", "dflt"},
+    {"{{ range(3)[::4294967294][::4294967294][::4294967294][::4294967294] }}", "!template_limit"},
 };
 
 TEST(access, finds_what_python_finds) {

@@ -30,9 +30,12 @@ constexpr const char* symbol(ast::op op) {
 
 [[noreturn]] void overflow() { fail_limit("an integer of the chat template grows beyond 127 bits"); }
 
-wide floor_div(wide a, wide b) {
-  const wide q = a / b;
-  return q - ((a % b != 0) && ((a < 0) != (b < 0)) ? 1 : 0);
+/// The remainder has the divisor's sign, and the quotient is rounded down to fit it.
+val floored(ast::op op, wide a, wide b) {
+  const wide rest = a % b;
+  const bool inexact = rest != 0 && (rest < 0) != (b < 0);
+  if (op == ast::op::mod) return val::of(inexact ? rest + b : rest);
+  return val::of(a / b - (inexact ? 1 : 0));
 }
 
 wide power(wide base, wide exponent) {
@@ -75,8 +78,7 @@ val integers(ast::op op, wide a, wide b) {
     if (__builtin_sub_overflow(wide{0}, a, &r)) overflow();
     return val::of(r);
   }
-  const wide q = floor_div(a, b);
-  return val::of(op == ast::op::floordiv ? q : a - q * b);
+  return floored(op, a, b);
 }
 
 val reals(ast::op op, double a, double b) {

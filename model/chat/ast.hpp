@@ -22,6 +22,9 @@ namespace ast {
 /// Deepest nesting of brackets and blocks that compiles.
 inline constexpr int max_nesting = 150;
 
+/// Most keywords of a call, parameters of a macro and blocks of a template: the parser compares each with those before.
+inline constexpr std::size_t max_names = 1000;
+
 /// A variable's number, an index of `tree::symbols`.
 using symbol = std::uint32_t;
 

@@ -24,10 +24,10 @@ std::string_view text_at(const value& v, std::string_view key) {
   return s == nullptr ? std::string_view() : std::string_view(*s);
 }
 
-value with(const value& message, std::string_view key, value replacement) {
+value with(const value& message, std::string_view key, const value& replacement) {
   object o = *message.as_object();
   for (auto& [name, item] : o) {
-    if (name == key) item = std::move(replacement);
+    if (name == key) item = replacement;
   }
   return o;
 }
@@ -100,13 +100,16 @@ value context_of(array messages, const value& tools, const value& arguments, boo
   return o;
 }
 
-/// Ends the text after the last untrusted occurrence of `content`.
+/// Ends the text with `content`, which must be the end of the last text that is not the template's own (but for white
+/// space): an earlier occurrence may be another message's.
 result<std::vector<rendered_part>> cut_after(std::vector<rendered_part> parts, std::string_view content) {
   for (std::size_t i = parts.size(); i-- > 0;) {
     if (parts[i].trusted) continue;
-    const std::size_t at = parts[i].text.rfind(content);
-    if (at == std::string::npos) continue;
-    parts[i].text.resize(at + content.size());
+    std::string& last = parts[i].text;
+    const std::string_view shown = trimmed(last);
+    if (shown.empty()) continue;
+    if (!shown.ends_with(content)) break;
+    last.resize(static_cast<std::size_t>(shown.data() - last.data()) + shown.size());
     parts.resize(i + 1);
     return parts;
   }

@@ -50,6 +50,15 @@ TEST(render_chat, continues_the_last_assistant_message) {
 TEST(render_chat, refuses_to_continue_what_the_template_changes) {
   EXPECT_EQ(chat("{% for m in messages %}{{ m.content|upper }}{% endfor %}", {say("assistant", "abc")}).error,
             "template_error");
+  // An earlier message of the same words is not the one to go on from.
+  const std::string_view cuts =
+      "{% for m in messages %}[{{ m.content if m.role == 'user' else m.content.split('|')[1] }}]{% endfor %}";
+  EXPECT_EQ(chat(cuts, {say("user", "x|y"), say("user", "z"), say("assistant", "x|y")}).error, "template_error");
+  // Nor may a text that follows be dropped.
+  EXPECT_EQ(chat("{% for m in messages %}{{ m.content }}{% endfor %}|{{ messages[0].content }}",
+                 {say("user", "hi"), say("assistant", "abc")})
+                .error,
+            "template_error");
   const value calls = object{{"role", "assistant"}, {"content", nullptr}, {"tool_calls", array{object{}}}};
   EXPECT_EQ(chat(chatml, {say("user", "x"), calls}).error, "template_error");
 }

@@ -50,7 +50,7 @@ class compiled final : public chat_template {
 }  // namespace
 
 result<std::shared_ptr<const chat_template>> chat_template::compile(std::string_view source) {
-  constexpr std::size_t max_source = 16u << 20;
+  constexpr std::size_t max_source = 1u << 20;
   if (source.size() > max_source) {
     return fail("template_syntax", fmt::format("the chat template is longer than {} bytes", max_source));
   }

@@ -192,6 +192,44 @@ TEST(chat_template, large_contents_cost_time_in_proportion) {
   EXPECT_LT(took, std::chrono::seconds(5));
 }
 
+/// Templates whose single operations look at megabytes: what an operation does is what it costs.
+constexpr std::string_view costly[] = {
+    "{% set s = 'a' * 8000000 %}{{ ('a' * 4000000 ~ 'b') in s }}",
+    "{% set s = 'a' * 8000000 %}{{ s.find('a' * 4000000 ~ 'b') }}",
+    "{% set s = 'a' * 8000000 %}{{ s.rfind('b' ~ 'a' * 4000000) }}",
+    "{% set s = 'a' * 8000000 %}{{ s.count('a' * 4000000 ~ 'b') }}",
+    "{% set s = 'a' * 8000000 %}{{ s.replace('a' * 4000000 ~ 'b', 'c')|length }}",
+    "{% set s = 'a' * 8000000 %}{{ s.split('a' * 4000000 ~ 'b')|length }}",
+    "{% set s = 'a' * 8000000 %}{{ s.rsplit('b' ~ 'a' * 4000000, 1)|length }}",
+    "{% set s = 'a' * 8000000 %}{{ s.partition('a' * 4000000 ~ 'b')|length }}",
+    "{{ '{:016777216,}'.format(1)|length }}",
+    "{% for i in range(100000) %}{% set x = c.startswith('x') %}{% endfor %}",
+    "{% for i in range(100000) %}{% set x = c.removeprefix(c) %}{% endfor %}",
+    "{% for i in range(100000) %}{% set x = c.ljust(1) ~ c.zfill(1) %}{% endfor %}",
+    "{% set d = c ~ 'x' %}{% set e = c ~ 'x' %}{% for i in range(100000) %}{% set x = d is sameas e %}{% endfor %}",
+    "{% set l = range(100000)|list %}{% for i in range(100000) %}{% set x = '{}'.format(*l) %}{% endfor %}",
+    "{% set d = dict(range(100000)|map('string')|batch(2)) %}{{ '{}'.format(1, **d) }}",
+};
+
+TEST(chat_template, an_operation_costs_what_it_looks_at) {
+  std::string content;
+  for (int i = 0; i < 2'000'000; ++i) content += "é";
+  const value context = object{{"c", content}};
+  render_limits limits;
+  limits.steps = 400'000;
+  for (const std::string_view source : costly) {
+    const auto compiled = chat_template::compile(source);
+    ASSERT_TRUE(compiled) << source;
+    const auto begin = std::chrono::steady_clock::now();
+    const auto parts = (*compiled)->render(context, limits);
+    // Generous for sanitizers; unbounded, each takes minutes to hours.
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20)) << source;
+    if (!parts) {
+      EXPECT_EQ(parts.error().code, "template_limit") << source;
+    }
+  }
+}
+
 TEST(chat_template, may_be_rendered_from_many_threads) {
   const auto compiled = chat_template::compile(
       "{% for m in messages %}{{ 'é<|x|>' ~ m.content|upper ~ '<|y|>'|length }}{% endfor %}{{ 'é'|length }}");

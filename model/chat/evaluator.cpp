@@ -29,6 +29,7 @@ struct block_node : object_node {
 };
 
 bool self_node::attribute(runtime& rt, std::string_view name, val& out) {
+  rt.step(owner->tree_.blocks.size() / 16);
   for (const ast::block_statement* b : owner->tree_.blocks) {
     if (b->name != name) continue;
     auto* n = rt.make<block_node>();
@@ -111,6 +112,7 @@ val evaluator::lookup(ast::symbol id) {
 }
 
 void evaluator::assign(ast::symbol id, const val& v) {
+  rt_.step(scope_->variables.size() / 16);
   for (auto& [known, old] : scope_->variables) {
     if (known == id) {
       old = v;
@@ -258,6 +260,7 @@ void evaluator::run_loop(const ast::loop_statement& s, const val& given, scope_n
 
 evaluator::flow evaluator::with(const ast::with_statement& s) {
   std::vector<val> values;
+  values.reserve(s.bindings.size());
   for (const auto& [target, e] : s.bindings) values.push_back(eval(*e));
   const inner_scope scope(*this, scope_);
   for (std::size_t i = 0; i < values.size(); ++i) assign(s.bindings[i].first, values[i]);

@@ -185,6 +185,7 @@ arguments evaluator::evaluated(const ast::call_arguments& from) {
     if (!more.is(kind::dict)) fail_type("the argument after ** must be a mapping");
     for (const auto& [key, v] : more.dict().items) {
       if (!key.is_string()) fail_type("keywords must be strings");
+      rt_.step(1 + args.named.size() / 16);
       for (const auto& [name, other] : args.named) {
         if (name == key.view()) fail_type("a keyword argument is given twice");
       }

@@ -75,7 +75,7 @@ val truncate(runtime& rt, const val& v, arguments& args) {
   const std::int64_t leeway = b.set(3) ? b.integer(3, 5) : 5;
   text end = rt.string_view("...", true).string();
   if (b.has(2)) end = b.string(2);
-  const auto end_length = static_cast<std::int64_t>(end.length());
+  const auto end_length = static_cast<std::int64_t>(length_of(rt, val::of(end)));
   if (length < end_length) fail_type("truncate's length is shorter than its end");
   if (leeway < 0) fail_type("truncate's leeway is negative");
   const std::size_t size = length_of(rt, v);

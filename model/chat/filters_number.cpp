@@ -53,11 +53,14 @@ wide round_integer(wide i, std::int64_t digits) {
   for (std::int64_t n = digits; n < 0; ++n) {
     if (__builtin_mul_overflow(unit, wide{10}, &unit)) return 0;
   }
-  const wide low = i / unit * unit - (i % unit < 0 ? unit : 0);
-  const wide rest = i - low;
-  const bool up = rest > unit - rest || (rest == unit - rest && (low / unit) % 2 != 0);
-  wide r = low;
-  if (up && __builtin_add_overflow(low, unit, &r)) fail_limit("an integer of the chat template grows beyond 127 bits");
+  // To the nearer multiple from the one towards zero; a tie goes to the even one.
+  const wide rest = i % unit;
+  const wide size = rest < 0 ? -rest : rest;
+  wide r = i - rest;
+  const bool away = size > unit - size || (size == unit - size && (r / unit) % 2 != 0);
+  if (away && __builtin_add_overflow(r, i < 0 ? -unit : unit, &r)) {
+    fail_limit("an integer of the chat template grows beyond 127 bits");
+  }
   return r;
 }
 

@@ -27,6 +27,9 @@ constexpr std::pair<std::string_view, std::string_view> cases[] = {
     {"{{ missing|float }}", "!template_undefined"},
     {"{{ missing|round }}", "!template_type"},
     {"{{ 15|round(-1) }} {{ 25|round(-1) }} {{ -15|round(-1) }} {{ true|round }}", "20 20 -20 1"},
+    {"{% set a = -170141183460469231731687303715884105727 %}{{ a|round(-37) }} {{ (-a)|round(-36) }}",
+     "-170000000000000000000000000000000000000 170000000000000000000000000000000000000"},
+    {"{{ (-170141183460469231731687303715884105727)|round(-38) }}", "!template_limit"},
 };
 
 TEST(filters_number, are_those_of_jinja) {

@@ -310,6 +310,7 @@ class braces {
       if (automatic_) fail_type("cannot switch from automatic field numbering to manual field specification");
       manual_ = true;
     } else {
+      rt_.step(args_.named.size() / 16);
       for (const auto& [key, value] : args_.named) {
         if (key == name) return value;
       }

@@ -27,13 +27,15 @@ std::size_t read_number(std::string_view s, std::size_t& at) {
   return v;
 }
 
-std::string grouped(std::string digits, char mark, std::size_t every) {
+std::string grouped(std::string_view digits, char mark, std::size_t every) {
   const std::size_t point = std::min(digits.find_first_not_of("0123456789abcdefABCDEF"), digits.size());
-  for (std::size_t i = point; i > every;) {
-    i -= every;
-    digits.insert(i, 1, mark);
+  std::string out;
+  out.reserve(digits.size() + point / every);
+  for (std::size_t i = 0; i < point; ++i) {
+    if (i > 0 && (point - i) % every == 0) out.push_back(mark);
+    out.push_back(digits[i]);
   }
-  return digits;
+  return out.append(digits.substr(point));
 }
 
 std::string sign_of(bool minus, char sign) { return minus ? "-" : sign == '-' ? "" : std::string(1, sign); }

@@ -52,6 +52,7 @@ val evaluator::call_macro(const ast::macro_definition& m, scope_node* home, argu
   std::optional<val> caller;
   auto* extra = m.uses_kwargs ? rt_.make<dict_node>() : nullptr;
   for (const auto& [name, v] : args.named) {
+    rt_.step(n / 16);
     std::size_t i = 0;
     while (i < n && m.parameters[i].name != name) ++i;
     if (i < n && !given[i]) {

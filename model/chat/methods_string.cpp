@@ -5,6 +5,7 @@
 #include "model/chat/format.hpp"
 #include "model/chat/methods.hpp"
 #include "model/chat/operators.hpp"
+#include "model/chat/search.hpp"
 #include "model/chat/string_ops.hpp"
 
 namespace kvern::chat {
@@ -42,8 +43,9 @@ val splitlines(runtime& rt, const val& self, arguments& args) {
 }
 
 /// The part of `self` that the arguments start and end delimit, as code points; null when start is past the end.
-bool part(const val& self, const bound& b, std::size_t start_at, text& out, std::size_t& first) {
+bool part(runtime& rt, const val& self, const bound& b, std::size_t start_at, text& out, std::size_t& first) {
   const text& t = self.string();
+  if (!t.ascii()) rt.scan(3 * t.size());
   const auto n = static_cast<std::int64_t>(t.length());
   const auto clamp = [&](std::size_t i, std::int64_t fallback) {
     std::int64_t v = b.set(i) ? index_of(b[i]) : fallback;
@@ -64,7 +66,7 @@ val starts_or_ends(runtime& rt, const val& self, arguments& args) {
   const bound b(End ? "endswith" : "startswith", args, {"prefix", "start", "end"}, 1);
   text t;
   std::size_t first = 0;
-  const bool inside = part(self, b, 1, t, first);
+  const bool inside = part(rt, self, b, 1, t, first);
   const auto fits = [&](const val& v) {
     if (v.is_undefined()) fail_use(v);
     if (!v.is_string()) fail_type("startswith and endswith need a string or a tuple of strings");
@@ -78,15 +80,22 @@ val starts_or_ends(runtime& rt, const val& self, arguments& args) {
   return val::of(false);
 }
 
+/// Offset of the first or last occurrence, or npos.
+template <bool Last>
+std::size_t occurrence(runtime& rt, const text& t, const text& wanted) {
+  if (Last) return searcher(rt, wanted.view(), searcher::direction::backward).rfind(t.view());
+  return searcher(rt, wanted.view()).find(t.view());
+}
+
 /// Code point index of the first or last occurrence, or -1.
 template <bool Last>
 wide find_index(runtime& rt, const val& self, const bound& b) {
   text t;
   std::size_t first = 0;
   const text wanted = b.string(0);
-  if (!part(self, b, 1, t, first)) return -1;
+  if (!part(rt, self, b, 1, t, first)) return -1;
   rt.scan(self.string().size());
-  const std::size_t at = Last ? t.view().rfind(wanted.view()) : t.view().find(wanted.view());
+  const std::size_t at = occurrence<Last>(rt, t, wanted);
   if (at == std::string_view::npos) return -1;
   return static_cast<wide>(first + t.sub(0, at).length());
 }
@@ -108,13 +117,13 @@ val count(runtime& rt, const val& self, arguments& args) {
   const text wanted = b.string(0);
   text t;
   std::size_t first = 0;
-  if (!part(self, b, 1, t, first)) return val::of(wide{0});
+  if (!part(rt, self, b, 1, t, first)) return val::of(wide{0});
   rt.scan(t.size());
   if (wanted.empty()) return val::of(t.length() + 1);
   wide n = 0;
   const std::string_view s = t.view();
-  for (std::size_t at = s.find(wanted.view()); at != std::string_view::npos;
-       at = s.find(wanted.view(), at + wanted.size())) {
+  const searcher search(rt, wanted.view());
+  for (std::size_t at = search.find(s); at != std::string_view::npos; at = search.find(s, at + wanted.size())) {
     ++n;
   }
   return val::of(n);
@@ -206,8 +215,8 @@ val justify(runtime& rt, const val& self, arguments& args) {
   const bound b("justify", args, {"width", "fillchar"}, 1);
   text fill = rt.string_view(" ", true).string();
   if (b.has(1)) fill = b.string(1);
-  if (fill.length() != 1) fail_type("the fill character must be exactly one character long");
-  const auto n = static_cast<std::int64_t>(self.string().length());
+  if (length_of(rt, val::of(fill)) != 1) fail_type("the fill character must be exactly one character long");
+  const auto n = static_cast<std::int64_t>(length_of(rt, self));
   const std::int64_t width = b.integer(0, 0);
   if (width <= n) return self;
   const std::int64_t pad = width - n;
@@ -223,7 +232,7 @@ val justify(runtime& rt, const val& self, arguments& args) {
 val zfill(runtime& rt, const val& self, arguments& args) {
   const bound b("zfill", args, {"width"}, 1);
   const text& t = self.string();
-  const std::int64_t pad = b.integer(0, 0) - static_cast<std::int64_t>(t.length());
+  const std::int64_t pad = b.integer(0, 0) - static_cast<std::int64_t>(length_of(rt, self));
   if (pad <= 0) return self;
   const std::size_t sign = !t.empty() && (t.view()[0] == '+' || t.view()[0] == '-') ? 1 : 0;
   text_builder out(rt);
@@ -264,7 +273,7 @@ val partition(runtime& rt, const val& self, arguments& args) {
   if (separator.empty()) fail_type("empty separator");
   const text& t = self.string();
   rt.scan(t.size());
-  const std::size_t at = Right ? t.view().rfind(separator.view()) : t.view().find(separator.view());
+  const std::size_t at = occurrence<Right>(rt, t, separator);
   const val none = val::of(text());
   if (at == std::string_view::npos) {
     return Right ? rt.tuple({none, none, self}) : rt.tuple({self, none, none});
@@ -274,9 +283,10 @@ val partition(runtime& rt, const val& self, arguments& args) {
 }
 
 template <bool Suffix>
-val remove_affix(runtime&, const val& self, arguments& args) {
+val remove_affix(runtime& rt, const val& self, arguments& args) {
   const bound b(Suffix ? "removesuffix" : "removeprefix", args, {"affix"}, 1);
   const text affix = b.string(0);
+  rt.scan(affix.size());
   const text& t = self.string();
   if (Suffix) return t.view().ends_with(affix.view()) ? made(self, t.sub(0, t.size() - affix.size())) : self;
   return t.view().starts_with(affix.view()) ? made(self, t.from(affix.size())) : self;
@@ -289,6 +299,8 @@ val format_map(runtime& rt, const val& self, arguments& args) {
   if (!b[0].is(kind::dict)) fail_type("format_map() needs a mapping");
   arguments named;
   for (const auto& [key, value] : b[0].dict().items) {
+    rt.step();
+    rt.memory(sizeof(named.named[0]) + (key.is_string() ? key.view().size() : 0));
     if (key.is_string()) named.named.emplace_back(std::string(key.view()), value);
   }
   return format_braces(rt, self.string(), named);

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "model/chat/print.hpp"
+#include "model/chat/search.hpp"
 
 namespace kvern::chat {
 namespace {
@@ -180,7 +181,7 @@ bool contains(runtime& rt, const val& haystack, const val& needle) {
         fail_type(fmt::format("'in <string>' requires string as left operand, not {}", type_name(needle)));
       }
       rt.scan(haystack.string().size());
-      return haystack.view().find(needle.view()) != std::string_view::npos;
+      return searcher(rt, needle.view()).find(haystack.view()) != std::string_view::npos;
     case kind::dict:
       return haystack.dict().find(rt, needle) != nullptr;
     case kind::range: {
@@ -189,7 +190,8 @@ bool contains(runtime& rt, const val& haystack, const val& needle) {
       if (needle.is(kind::real) && needle.real() != std::floor(needle.real())) return false;
       if (r.count == 0 || (needle.is(kind::real) && std::fabs(needle.real()) > 1e18)) return false;
       const wide i = needle.is(kind::real) ? static_cast<wide>(needle.real()) : needle.integer();
-      const wide off = i - r.start;
+      wide off = 0;
+      if (__builtin_sub_overflow(i, r.start, &off)) return false;
       return off % r.step == 0 && off / r.step >= 0 && off / r.step < static_cast<wide>(r.count);
     }
     default:

@@ -90,6 +90,10 @@ void parser::unexpected(std::string_view wanted) const {
   fail_here(fmt::format("expected {}, got {}", wanted, described(current())));
 }
 
+void parser::check_names(std::size_t count, std::string_view what) const {
+  if (count >= ast::max_names) fail_here(fmt::format("more than {} {}", ast::max_names, what));
+}
+
 ast::symbol parser::intern(const std::string& name) {
   const auto [it, fresh] = symbols_.try_emplace(name, static_cast<ast::symbol>(tree_->symbols.size()));
   if (fresh) tree_->symbols.push_back(name);

@@ -69,6 +69,8 @@ class parser {
   void expect(token_kind kind);
   [[noreturn]] void fail_here(std::string reason) const;
   [[noreturn]] void unexpected(std::string_view wanted) const;
+  /// For one more name beside `count` others.
+  void check_names(std::size_t count, std::string_view what) const;
   ast::symbol intern(const std::string& name);
 
   // Expressions.

@@ -188,6 +188,7 @@ ast::call_arguments parser::arguments() {
       ensure(!args.star_star);
       std::string name = take().text;
       expect_op("=");
+      check_names(args.named.size(), "keyword arguments in a call");
       for (const auto& [other, value] : args.named) {
         if (other == name) fail_here("a keyword argument is repeated");
       }

@@ -173,6 +173,7 @@ void parser::signature(ast::macro_definition& macro) {
   while (!is_op(")")) {
     if (!macro.parameters.empty()) expect_op(",");
     const std::string name = take_name();
+    check_names(macro.parameters.size(), "parameters of a macro");
     for (const auto& other : macro.parameters) {
       if (other.name == name) fail_here(fmt::format("the parameter '{}' is repeated", name));
     }
@@ -260,6 +261,7 @@ statement_ptr parser::block() {
   auto node = std::make_unique<ast::block_statement>(line());
   take();
   node->name = take_name();
+  check_names(tree_->blocks.size(), "blocks");
   for (const ast::block_statement* other : tree_->blocks) {
     if (other->name == node->name) fail_here(fmt::format("block '{}' is defined twice", node->name));
   }

@@ -55,7 +55,11 @@ bool compares(runtime& rt, const val& v, arguments& args) {
   return compare(rt, Op, v, bound("comparison", args, {"other"}, 1)[0]);
 }
 
-bool same_as(runtime&, const val& v, arguments& args) { return same(v, bound("sameas", args, {"other"}, 1)[0]); }
+bool same_as(runtime& rt, const val& v, arguments& args) {
+  const val other = bound("sameas", args, {"other"}, 1)[0];
+  if (v.is_string()) rt.scan(v.string().size());
+  return same(v, other);
+}
 
 template <bool Upper>
 bool of_case(runtime& rt, const val& v, arguments& args) {

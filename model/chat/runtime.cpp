@@ -39,7 +39,8 @@ val val::of(list_node* l) {
 
 val object_node::call(runtime&, arguments&) { fail_type(fmt::format("'{}' object is not callable", type_name())); }
 
-bool namespace_node::attribute(runtime&, std::string_view name, val& out) {
+bool namespace_node::attribute(runtime& rt, std::string_view name, val& out) {
+  rt.step(items.size() / 16);
   for (const auto& [key, value] : items) {
     if (key == name) {
       out = value;
@@ -342,7 +343,10 @@ bool iterable(const val& v) {
 }
 
 std::vector<val> elements(runtime& rt, const val& v) {
-  if (v.is_listed()) return v.list().items;
+  if (v.is_listed()) {
+    rt.step(v.list().items.size() / 8);
+    return v.list().items;
+  }
   std::vector<val> out;
   cursor c(rt, v);
   for (val item; c.next(item);) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/chat/print.hpp"
+#include "model/chat/search.hpp"
 
 namespace kvern::chat {
 namespace {
@@ -159,11 +160,12 @@ text replaced(runtime& rt, const text& t, const text& from, const text& to, std:
     }
     return out.finish().string();
   }
-  std::size_t at = s.find(from.view());
+  const searcher wanted(rt, from.view());
+  std::size_t at = wanted.find(s);
   if (at == std::string_view::npos) return t;
   text_builder out(rt);
   std::size_t plain = 0;
-  for (; at != std::string_view::npos && count != 0; at = s.find(from.view(), plain)) {
+  for (; at != std::string_view::npos && count != 0; at = wanted.find(s, plain)) {
     rt.step();
     out.add(t.sub(plain, at - plain));
     out.add(to);
@@ -181,8 +183,8 @@ std::vector<val> split(runtime& rt, const text& t, const text* separator, std::i
   std::vector<val> out;
   const std::string_view s = t.view();
   std::size_t from = 0;
-  for (std::size_t at = s.find(separator->view()); at != std::string_view::npos && limit != 0;
-       at = s.find(separator->view(), from)) {
+  const searcher wanted(rt, separator->view());
+  for (std::size_t at = wanted.find(s); at != std::string_view::npos && limit != 0; at = wanted.find(s, from)) {
     push(rt, out, t.sub(from, at - from));
     from = at + separator->size();
     if (limit > 0) --limit;
@@ -219,8 +221,9 @@ std::vector<val> split_from_right(runtime& rt, const text& t, const text* separa
     }
   } else {
     if (separator->empty()) fail_type("empty separator");
+    const searcher wanted(rt, separator->view(), searcher::direction::backward);
     while (limit > 0 && end >= separator->size()) {
-      const std::size_t at = s.substr(0, end).rfind(separator->view());
+      const std::size_t at = wanted.rfind(s.substr(0, end));
       if (at == std::string_view::npos) break;
       push(rt, out, t.sub(at + separator->size(), end - at - separator->size()));
       end = at;

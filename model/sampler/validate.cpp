@@ -4,14 +4,12 @@
 #include <string>
 
 #include "model/sampler/sampler.hpp"
+#include "model/sampler/sampling_limits.hpp"
 
 namespace kvern {
 namespace {
 
-constexpr double max_temperature = 100;
-constexpr double max_repetition_penalty = 100;
-constexpr double max_penalty = 100;
-constexpr double max_bias = 1000;
+using namespace sampling_limits;
 
 result<void> in_range(const char* name, double value, double low, double high) {
   if (value >= low && value <= high) return {};  // NaN is in no range

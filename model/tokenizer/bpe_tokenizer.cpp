@@ -6,15 +6,15 @@
 #include <functional>
 #include <utility>
 
+#include "base/utf8.hpp"
 #include "model/tokenizer/byte_alphabet.hpp"
 #include "model/tokenizer/escaped_space.hpp"
-#include "model/tokenizer/utf8.hpp"
 
 namespace kvern {
 namespace {
 
-/// A word of more letters is merged in parts of this many, which bounds the scratch memory to about 600 MB.
-constexpr std::size_t most_letters = std::size_t{1} << 24;
+/// A word of more letters is merged in parts of this many, which bounds the scratch memory to about 60 MB.
+constexpr std::size_t most_letters = std::size_t{1} << 20;
 constexpr std::uint32_t nowhere = 0xFFFFFFFF;
 
 /// A part of a word in the list of parts. `rank` and `joined` are those of its merge with the next part.

@@ -50,6 +50,15 @@ TEST(bpe_tokenizer, takes_a_whole_word_first_only_where_the_style_says) {
             "xyz");
 }
 
+TEST(bpe_tokenizer, takes_a_word_of_any_length) {
+  const auto t = make(test::byte_bpe_model({"a a", "aa aa"}, {}));
+  // Longer than what is merged at once; an odd rest at the end.
+  const std::string word(4 * 263'000 + 1, 'a');
+  const tokens ids = t->encode(word, false, false);
+  EXPECT_EQ(ids.size(), 263'001U);
+  EXPECT_EQ(t->decode(ids, false), word);
+}
+
 TEST(bpe_tokenizer, makes_no_control_token_of_plain_text) {
   const auto t = make(test::byte_bpe_model({"P A", "PA D"}, {{"end", token_kind::control}}, "llama-bpe"));
   EXPECT_EQ(joined(*t, t->encode("end", false, false)), "e,n,d");

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstddef>
 
-#include "model/tokenizer/utf8.hpp"
+#include "base/utf8.hpp"
 
 namespace kvern {
 namespace {

@@ -1,7 +1,7 @@
 #include <utility>
 
+#include "base/utf8.hpp"
 #include "model/tokenizer/tokenizer.hpp"
-#include "model/tokenizer/utf8.hpp"
 
 namespace kvern {
 

@@ -3,9 +3,9 @@
 
 #include <random>
 
+#include "base/utf8.hpp"
 #include "model/tokenizer/test_model.hpp"
 #include "model/tokenizer/tokenizer.hpp"
-#include "model/tokenizer/utf8.hpp"
 
 namespace kvern {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "model/tokenizer/utf8.hpp"
+#include "base/utf8.hpp"
 
 namespace kvern {
 namespace {

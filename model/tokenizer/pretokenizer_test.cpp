@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "model/tokenizer/utf8.hpp"
+#include "base/utf8.hpp"
 
 namespace kvern {
 namespace {

@@ -11,7 +11,9 @@ namespace {
 // gives \s its Unicode meaning.
 
 #define KVERN_CONTRACTION R"('(?:[sStTmMdD]|[rR][eE]|[vV][eE]|[lL][lL]))"
-#define KVERN_LINE_END R"((?:[^\S\r\n]*+[\r\n]++)++)"  // the same as \s*[\r\n]+
+// The same as \s*[\r\n]+. The list is \s without the line ends: in a class \S would be PCRE2's own.
+#define KVERN_LINE_END \
+  R"((?:[\t\x0B\x0C \x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}]*+[\r\n]++)++)"
 #define KVERN_SPACE R"(\s+(?!\S)|\s)"
 
 // Letters in two kinds: those that may stand before a lower-case tail, and the tail.

@@ -64,6 +64,9 @@ TEST(split_style, sees_line_ends_in_white_space_alike_to_the_plain_expression) {
   // \s*[\r\n]+ takes white space up to its last line end.
   EXPECT_EQ(cut("qwen2", "a \n\t \r\n  b"), (words{"a", " \n\t \r\n", " ", " b"}));
   EXPECT_EQ(cut("qwen2", "\u00A0\u2028\n\u3000b"), (words{"\u00A0\u2028\n", "\u3000b"}));
+  EXPECT_EQ(cut("qwen2", "\t\v\f\u0085\u2009\n"), (words{"\t\v\f\u0085\u2009\n"}));
+  // No white space to Unicode, though it is to PCRE2.
+  EXPECT_EQ(cut("deepseek-v3", "a\u180E\nb"), (words{"a", "\u180E", "\n", "b"}));
 }
 
 }  // namespace

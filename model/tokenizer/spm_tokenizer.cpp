@@ -5,14 +5,14 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/utf8.hpp"
 #include "model/tokenizer/escaped_space.hpp"
-#include "model/tokenizer/utf8.hpp"
 
 namespace kvern {
 namespace {
 
-/// A text of more characters is merged in parts of this many, which bounds the scratch memory to about 600 MB.
-constexpr std::size_t most_characters = std::size_t{1} << 24;
+/// A text of more characters is merged in parts of this many, which bounds the scratch memory to about 200 MB.
+constexpr std::size_t most_characters = std::size_t{1} << 22;
 constexpr std::uint32_t nowhere = 0xFFFFFFFF;
 
 /// A part of the text in the list of parts. Length 0: merged into another.

@@ -88,8 +88,9 @@ TEST_P(encoding_time, is_linear_for_every_kind_of_run) {
   if (!t) GTEST_SKIP() << GetParam() << " is not here";
   on_small_stack([&] {
     for (const std::string_view unit :
-         {"A",       "Z",      ".", " ",  "\n", "7",    "us",   "\U0001F600", "\t", "\r\n", " \n",  "漢",
-          "e\u0301", "\u0301", "<", "<|", "Ab", "<x> ", "\xFF", "aa\xE2",     "'s", " x",   "x\n\n"}) {
+         {"A",    "Z",      ".",  " ",       "\n",     "7",      "us",    "\U0001F600", "\t",
+          "\r\n", " \n",    "漢", "e\u0301", "\u0301", "<",      "<|",    "Ab",         "<x> ",
+          "\xFF", "aa\xE2", "'s", " x",      "x\n\n",  "\u180E", "\u3000"}) {
       // What follows the run is none of it, so that an expression that looks for the run's end finds something else.
       for (const std::string_view tail : {"", "7"}) {
         EXPECT_TRUE(is_linear(*t, repeated(unit, half_bytes) + std::string(tail),

@@ -1,4 +1,6 @@
-#include "model/tokenizer/utf8.hpp"
+#include "base/utf8.hpp"
+
+#include <algorithm>
 
 namespace kvern {
 namespace {
@@ -22,6 +24,8 @@ lead lead_of(unsigned char byte) {
   if (byte == 0xF4) return {4, 0x80, 0x8F};
   return {0, 0, 0};
 }
+
+bool continues(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; }
 
 }  // namespace
 
@@ -55,6 +59,33 @@ std::size_t utf8_valid_prefix(std::string_view text) {
     end += step.length;
   }
   return end;
+}
+
+bool utf8_valid(std::string_view text) { return utf8_valid_prefix(text) == text.size(); }
+
+std::size_t utf8_incomplete_tail(std::string_view text) {
+  const auto longest = std::min<std::size_t>(3, text.size());
+  for (std::size_t tail = 1; tail <= longest; ++tail) {
+    const auto last = text.substr(text.size() - tail);
+    if (continues(last.front())) continue;
+    return utf8_next(last).state == utf8_state::incomplete ? tail : 0;
+  }
+  return 0;
+}
+
+std::size_t utf8_length(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(text, [](char byte) { return !continues(byte); }));
+}
+
+std::string utf8_repaired(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const utf8_step step = utf8_next(text);
+    out += step.state == utf8_state::valid ? text.substr(0, step.length) : utf8_replacement;
+    text.remove_prefix(step.length);
+  }
+  return out;
 }
 
 }  // namespace kvern

@@ -1,4 +1,4 @@
-#include "model/tokenizer/utf8.hpp"
+#include "base/utf8.hpp"
 
 #include <gtest/gtest.h>
 
@@ -75,6 +75,58 @@ TEST(utf8, measures_the_valid_front) {
   EXPECT_EQ(utf8_valid_prefix("a\u00E9\u20AC\U0001F600"), 10U);
   EXPECT_EQ(utf8_valid_prefix("ab\xFFzz"), 2U);
   EXPECT_EQ(utf8_valid_prefix("ab\xE2\x82"), 2U);
+}
+
+TEST(utf8, tells_well_formed_text) {
+  EXPECT_TRUE(utf8_valid(""));
+  EXPECT_TRUE(utf8_valid(std::string_view("a\0b", 3)));
+  EXPECT_TRUE(utf8_valid("gr\u00FC\u00DF \u20AC \U0001F638"));
+  EXPECT_TRUE(utf8_valid("\xF4\x8F\xBF\xBF"));   // U+10FFFF
+  EXPECT_FALSE(utf8_valid("\xF4\x90\x80\x80"));  // above it
+  EXPECT_FALSE(utf8_valid("\xED\xA0\x80"));      // a surrogate
+  EXPECT_FALSE(utf8_valid("\xC0\x80"));          // overlong
+  EXPECT_FALSE(utf8_valid("\x80"));
+  EXPECT_FALSE(utf8_valid("\xF0\x9F\x98"));
+}
+
+TEST(utf8, finds_a_character_that_is_still_to_be_completed) {
+  EXPECT_EQ(utf8_incomplete_tail(""), 0U);
+  EXPECT_EQ(utf8_incomplete_tail("abc"), 0U);
+  EXPECT_EQ(utf8_incomplete_tail("a\xC3"), 1U);
+  EXPECT_EQ(utf8_incomplete_tail("a\xC3\xA9"), 0U);
+  EXPECT_EQ(utf8_incomplete_tail("\xF0\x9F\x98"), 3U);
+  EXPECT_EQ(utf8_incomplete_tail("\xF0\x9F"), 2U);
+  EXPECT_EQ(utf8_incomplete_tail("\xF0\x9F\x98\x80"), 0U);
+}
+
+TEST(utf8, takes_no_tail_that_cannot_be_completed) {
+  EXPECT_EQ(utf8_incomplete_tail("\x80"), 0U);
+  EXPECT_EQ(utf8_incomplete_tail("\xC0"), 0U);
+  EXPECT_EQ(utf8_incomplete_tail("\xFF"), 0U);
+  EXPECT_EQ(utf8_incomplete_tail("\xED\xA0"), 0U);  // a surrogate
+  EXPECT_EQ(utf8_incomplete_tail("\xE0\x80"), 0U);  // overlong
+  EXPECT_EQ(utf8_incomplete_tail("\xF4\x90"), 0U);  // beyond U+10FFFF
+  EXPECT_EQ(utf8_incomplete_tail("\x80\x80\x80\x80"), 0U);
+}
+
+TEST(utf8, replaces_what_is_no_character) {
+  EXPECT_EQ(utf8_repaired("caf\u00E9 \U0001F600"), "caf\u00E9 \U0001F600");
+  EXPECT_EQ(utf8_repaired("a\xFF"
+                          "b"),
+            "a\uFFFD"
+            "b");
+  EXPECT_EQ(utf8_repaired("\xF0\x9F\x98"), "\uFFFD");
+  EXPECT_EQ(utf8_repaired("\xF0\x9F\x98z"), "\uFFFDz");
+  EXPECT_EQ(utf8_repaired("\u20AC\x80"), "\u20AC\uFFFD");
+  EXPECT_EQ(utf8_repaired("\xED\xA0\x80"), "\uFFFD\uFFFD\uFFFD");
+  EXPECT_TRUE(utf8_valid(utf8_repaired("\xED\xA0\x80\xC0\xFF")));
+}
+
+TEST(utf8, counts_characters) {
+  EXPECT_EQ(utf8_length(""), 0U);
+  EXPECT_EQ(utf8_length("a\u00FC\U0001F638"), 3U);
+  // A character in two parts counts once.
+  EXPECT_EQ(utf8_length("\xF0\x9F") + utf8_length("\x98\xB8"), 1U);
 }
 
 }  // namespace
