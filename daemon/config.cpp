@@ -146,7 +146,10 @@ const std::string& nearest_name(const std::string& name) {
 result<std::string> argument_of(const setting& s, const toml::node& node) {
   if (const auto* string = node.as_string()) return string->get();
   if (const auto* number = node.as_integer(); number && s.kind == value_kind::integer) {
-    return s.name == "socket-mode" ? fmt::format("{:o}", number->get()) : fmt::format("{}", number->get());
+    if (s.name != "socket-mode") return fmt::format("{}", number->get());
+    if (number->get() >= 0 && number->get() <= 0777) return fmt::format("{:o}", number->get());
+    return fail("configuration",
+                fmt::format("{} is not a mode; write it in octal, as \"0660\" or 0o660", number->get()));
   }
   return fail("configuration", fmt::format("takes {}", s.kind == value_kind::integer ? "a number" : "a string"));
 }
@@ -156,7 +159,7 @@ result<std::string> read_file(const std::string& path) {
   std::ostringstream content;
   if (in.peek() != std::ifstream::traits_type::eof()) content << in.rdbuf();
   if (!in.is_open() || in.bad() || content.fail()) {
-    return fail("configuration", fmt::format("cannot read the configuration file {}", path));
+    return fail("configuration", fmt::format("cannot read the configuration file '{}'", path));
   }
   return std::move(content).str();
 }
@@ -245,7 +248,7 @@ result<std::variant<config, early_exit>> read_config(std::span<const char* const
   }
   if (show_version) return early_exit{fmt::format("kvernd {}\n", version)};
 
-  if (!file.empty()) {
+  if (app.count("--config") != 0) {
     auto content = read_file(file);
     if (!content) return std::unexpected(content.error());
     if (auto applied = apply_toml(c, *content, file); !applied) return std::unexpected(applied.error());

@@ -95,6 +95,9 @@ TEST(config, bad_values_name_the_setting) {
     EXPECT_THAT(got.error().message, HasSubstr(path));
   }
   EXPECT_FALSE(read({"--threads"}));
+  EXPECT_FALSE(read({"--config", ""}));
+  config c;
+  EXPECT_THAT(apply_toml(c, "socket_mode = 660", "f.toml").error().message, HasSubstr("660 is not a mode"));
 }
 
 TEST(config, sizes) {

@@ -5,6 +5,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdlib>
 #include <span>
@@ -30,11 +32,10 @@ enum exit_code { clean = 0, other = 1, bad_configuration = 2, bad_model = 3, soc
 
 exit_code exit_code_of(const kvern::error& why) {
   if (why.code == "socket_in_use") return socket_taken;
-  if (why.code == "configuration" || why.code == "socket_path_invalid" || why.code == "kv_memory_too_small" ||
-      why.code == "context_too_large") {
-    return bad_configuration;
-  }
-  if (why.code.starts_with("model_")) return bad_model;
+  static constexpr std::array settings_do_not_fit{"configuration",     "socket_path_invalid", "kv_memory_too_small",
+                                                  "context_too_large", "invalid_option",      "threads_unavailable"};
+  if (std::ranges::find(settings_do_not_fit, why.code) != settings_do_not_fit.end()) return bad_configuration;
+  if (why.code.starts_with("model_") || why.code == "out_of_memory") return bad_model;
   return other;
 }
 
@@ -107,10 +108,11 @@ int run(const daemon::config& c, daemon::stop_signal& stop) {
     return clean;
   }
 
+  // Before the socket is bound, so that its file is removed whenever a signal comes.
+  stop.from_now_on_stop_in_order();
   auto system = kvern::actors::system::start(std::move(*loaded));
   auto server = kvern::ipc::server::start(server_options, system);
   if (!server) return give_up(server.error());
-  stop.from_now_on_stop_in_order();
 
   const auto memory = system->stats().backend;
   const auto where = server_options.listening.empty() ? server_options.socket_path : std::string("systemd's socket");
@@ -131,6 +133,7 @@ int run(const daemon::config& c, daemon::stop_signal& stop) {
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
+  daemon::stop_signal stop;
   const auto read = daemon::read_config(std::span<const char* const>(argv + 1, static_cast<std::size_t>(argc - 1)));
   if (!read) {
     fmt::print(stderr, "kvernd: {}\n", read.error().message);
@@ -143,6 +146,5 @@ int main(int argc, char** argv) {
   const auto& c = std::get<daemon::config>(*read);
   set_up_logging(c.log_level);
   raise_descriptor_limit();
-  daemon::stop_signal stop;
   return run(c, stop);
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 
 #include <algorithm>
 #include <chrono>
@@ -67,6 +68,16 @@ result<std::shared_ptr<const chat::chat_template>> load_template(const gguf_file
   return compiled;
 }
 
+/// A cache that the machine's memory and swap together cannot hold is a wrong setting, not a lack of memory now.
+result<void> check_kv_memory(const config& c) {
+  struct sysinfo machine {};
+  if (c.kv_memory == 0 || sysinfo(&machine) != 0) return {};
+  const auto all = (std::uint64_t{machine.totalram} + machine.totalswap) * machine.mem_unit;
+  if (c.kv_memory <= all) return {};
+  return fail("configuration", fmt::format("kv_memory is {} MiB and this machine has {} MiB of memory; lower it",
+                                           c.kv_memory >> 20, all >> 20));
+}
+
 std::int32_t threads_of(const config& c) { return c.threads > 0 ? c.threads : gpu::cpu::usable_cores(); }
 
 gpu::cpu::cpu_options backend_options(const config& c, const std::function<void(double)>& progress) {
@@ -86,6 +97,7 @@ result<actors::system_options> load(const config& c, const std::function<void(do
   if (c.model.empty()) {
     return fail("configuration", "no model is named; give one with --model or the key 'model'");
   }
+  if (const auto fits = check_kv_memory(c); !fits) return std::unexpected(fits.error());
   const auto file = gguf_file::open(c.model);
   if (!file) return std::unexpected(file.error());
 

@@ -27,7 +27,7 @@ parsed<chat::value> content_of(const json::value& content, const std::string& pa
     const json::value* type = members != nullptr ? members->if_contains("type") : nullptr;
     if (type == nullptr || !type->is_string()) return bad_field(name, name + " must be an object with a string `type`");
     if (type->get_string() != "text") {
-      return unsupported(name + ".type", name + ".type: this model takes text only; send parts of type \"text\"");
+      return unsupported(name + ".type", name + ".type must be \"text\": this model takes nothing else");
     }
     const json::value* text = members->if_contains("text");
     if (text == nullptr || !text->is_string()) return bad_field(name + ".text", name + ".text must be a string");
@@ -95,7 +95,23 @@ parsed<chat::value> member_of(std::string_view key, const json::value& item, con
   return to_chat_value(item, param);
 }
 
+std::size_t count_values(const json::value& v, std::size_t limit) {
+  std::size_t count = 1;
+  if (const json::array* items = v.if_array()) {
+    for (const json::value& item : *items) {
+      if (count <= limit) count += count_values(item, limit);
+    }
+  } else if (const json::object* members = v.if_object()) {
+    for (const auto& [key, item] : *members) {
+      if (count <= limit) count += count_values(item, limit);
+    }
+  }
+  return count;
+}
+
 }  // namespace
+
+bool has_too_many_values(const json::value& v) { return count_values(v, max_chat_values) > max_chat_values; }
 
 // The parser bounds the depth of `v`, and so of this recursion, by max_json_depth.
 parsed<chat::value> to_chat_value(const json::value& v, std::string_view param) {
@@ -131,9 +147,14 @@ parsed<chat::value> to_messages(const json::array& messages) {
     if (members == nullptr) return bad_field(name, name + " must be an object");
     const json::value* role = members->if_contains("role");
     if (role == nullptr || !role->is_string()) return bad_field(name + ".role", name + ".role must be a string");
-    return members_of(*members, [&](std::string_view key, const json::value& item) {
+    auto message = members_of(*members, [&](std::string_view key, const json::value& item) {
       return member_of(key, item, fmt::format("{}.{}", name, key));
     });
+    if (!message || members->contains("content")) return message;
+    // Absent is the same as null; templates print `message.content` without asking whether it is there.
+    chat::object with_content = *message->as_object();
+    with_content.emplace_back("content", nullptr);
+    return parsed<chat::value>(std::in_place, std::move(with_content));
   });
 }
 

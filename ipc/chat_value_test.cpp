@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
 
 #include "ipc/json_reader.hpp"
@@ -92,6 +93,23 @@ TEST(to_messages, leaves_arguments_that_hold_no_object_as_they_are) {
   EXPECT_TRUE(arguments("null").is_null());
   EXPECT_TRUE(
       messages(R"([{"role":"assistant","tool_calls":null},{"role":"assistant","tool_calls":[1,{"function":2}]}])"));
+}
+
+TEST(to_messages, an_absent_content_is_null) {
+  const auto got = messages(R"([{"role":"assistant","tool_calls":[]}])");
+  ASSERT_TRUE(got);
+  const chat::object& message = *(*got->as_array())[0].as_object();
+  ASSERT_EQ(message.back().first, "content");
+  EXPECT_TRUE(message.back().second.is_null());
+}
+
+TEST(has_too_many_values, counts_what_is_nested) {
+  const auto nested = [](std::size_t items) {
+    boost::json::array inner(items, boost::json::value(1));
+    return boost::json::value{{"a", std::move(inner)}};
+  };
+  EXPECT_FALSE(has_too_many_values(nested(max_chat_values - 2)));
+  EXPECT_TRUE(has_too_many_values(nested(max_chat_values - 1)));
 }
 
 TEST(to_messages, names_what_is_wrong) {

@@ -21,6 +21,9 @@ constexpr std::size_t most_stops = 16;
 constexpr std::size_t longest_stop = 1024;
 constexpr std::int64_t most_alternatives = 20;
 constexpr std::size_t most_prompt_bytes = std::size_t{64} << 20;
+constexpr std::int64_t most_collected_bytes = std::int64_t{256} << 20;
+constexpr std::int64_t token_bytes = 64;         // of an answer that is collected, with its place in the JSON
+constexpr std::int64_t alternative_bytes = 140;  // of a log-probability, with the token's text and bytes
 
 /// Fields of OpenAI, vLLM and llama.cpp that change what is generated in ways that are not offered: ignoring one would
 /// hand out an answer that breaks the caller's word.
@@ -147,6 +150,20 @@ void read_stream(fields& body, completion_request& r) {
   }
 }
 
+/// An answer that does not stream is held whole until its end: what it may grow to has to be affordable.
+void check_collected_size(fields& body, const completion_request& r, std::int64_t context) {
+  if (r.stream) return;
+  const auto tokens = std::min(r.common.max_tokens.value_or(context), context);
+  const auto bytes = static_cast<std::int64_t>(r.choices()) * tokens *
+                     (token_bytes + alternative_bytes * (std::int64_t{r.common.logprobs} + 1));
+  if (bytes > most_collected_bytes) {
+    body.fail("max_tokens",
+              fmt::format("allows an answer of about {} MiB, and one that does not stream may have {}; ask "
+                          "for fewer tokens, choices or logprobs, or stream",
+                          bytes >> 20, most_collected_bytes >> 20));
+  }
+}
+
 void check_amount(fields& body, const completion_request& r) {
   if (r.choices() > most_generations) {
     body.fail(r.n > 1 ? "n" : "prompt",
@@ -215,6 +232,7 @@ parsed<completion_request> parse_completion(completion_kind kind, std::string_vi
       r.prompts = read_prompts(body, model.vocab);
     }
     check_amount(body, r);
+    check_collected_size(body, r, model.context);
   }
   if (body.failure()) return std::unexpected(*body.failure());
   return r;

@@ -151,6 +151,20 @@ TEST(parse_completion, bounds_the_number_of_generations) {
   EXPECT_FALSE(parse_completion(completion_kind::text, large, model()));
 }
 
+TEST(parse_completion, bounds_what_an_answer_that_does_not_stream_may_grow_to) {
+  model_info large = model();
+  large.context = 131072;
+  const auto ask = [&](const std::string& more) {
+    return parse_completion(completion_kind::text, R"({"prompt":"hi",)" + more + "}", large);
+  };
+  const auto refused = ask(R"("n":16,"logprobs":20)");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().param, "max_tokens");
+  EXPECT_TRUE(ask(R"("n":16,"logprobs":20,"max_tokens":1000)"));
+  EXPECT_TRUE(ask(R"("n":16,"logprobs":20,"stream":true)"));
+  EXPECT_TRUE(ask(R"("n":16)"));
+}
+
 TEST(parse_completion, ignores_harmless_fields_but_not_their_depth) {
   EXPECT_TRUE(text(R"("whatever":{"a":[1,2,{"b":null}]},"cache_salt":"x")"));
   EXPECT_FALSE(text("\"whatever\":" + std::string(10'000, '[') + std::string(10'000, ']')));

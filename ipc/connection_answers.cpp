@@ -137,7 +137,7 @@ asio::awaitable<bool> connection::complete(completion_kind kind) {
 }
 
 std::shared_ptr<connection::running> connection::begin(const completion_request& request) {
-  // An answer that does not stream is collected whole, bounded by the context.
+  // An answer that does not stream is collected whole; the request was refused if that could be too much.
   const std::uint64_t bound = request.stream ? hub_->options.max_queued_bytes : UINT64_MAX;
   queue_ = std::make_shared<event_queue>([s = signal_] { s->notify(); }, bound);
   completion_head head{hub_->new_id(request.kind == completion_kind::chat ? "chatcmpl-" : "cmpl-"),

@@ -137,6 +137,13 @@ std::vector<kvern::prompt> read_prompts(fields& body, std::int64_t vocab) {
 
 chat_prompt read_chat(fields& body) {
   chat_prompt chat;
+  for (const std::string_view name : {"messages", "tools", "chat_template_kwargs"}) {
+    const json::value* field = body.find(name);
+    if (field != nullptr && has_too_many_values(*field)) {
+      body.fail(name, fmt::format("holds more than {} values; send fewer", max_chat_values));
+      return chat;
+    }
+  }
   if (const json::array* messages = body.array("messages")) {
     chat.messages = taken(body, to_messages(*messages));
   } else {

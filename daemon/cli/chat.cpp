@@ -1,12 +1,17 @@
 #include <editline/readline.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <clocale>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <vector>
 
+#include "base/utf8.hpp"
 #include "daemon/cli/commands.hpp"
 #include "daemon/cli/interrupt.hpp"
 #include "daemon/cli/terminal.hpp"
@@ -34,9 +39,38 @@ std::string history_file() {
   return problem ? std::string{} : (folder / "kvern/chat_history").string();
 }
 
+/// Reads standard input for libedit: a code point at a time, whatever the locale, since the daemon speaks UTF-8. Ctrl-C
+/// ends the line.
+int next_character(std::FILE*) {
+  static std::string bytes;  // of a character that is not whole, or that did not belong to the one before
+  for (;;) {
+    if (!bytes.empty()) {
+      const auto front = utf8_next(bytes);
+      const bool valid = front.state == utf8_state::valid;
+      if (front.state != utf8_state::incomplete) {
+        const auto code = valid ? utf8_code_point(bytes.substr(0, front.length)) : U'\uFFFD';
+        bytes.erase(0, front.length);
+        return static_cast<int>(code);
+      }
+    }
+    char byte = 0;
+    const auto got = read(STDIN_FILENO, &byte, 1);
+    if (got == 1) {
+      bytes += byte;
+    } else if (got < 0 && errno == EINTR) {
+      if (interrupt_watch::interrupted()) return '\n';
+    } else {
+      return EOF;
+    }
+  }
+}
+
 class line_editor {
  public:
   line_editor() : file_(history_file()) {
+    // libedit writes characters in the locale's encoding, and knows their width by it.
+    std::setlocale(LC_CTYPE, "C.UTF-8");
+    rl_getc_function = next_character;
     using_history();
     stifle_history(kept_lines);
     if (!file_.empty()) read_history(file_.c_str());
@@ -50,12 +84,16 @@ class line_editor {
   line_editor(const line_editor&) = delete;
   line_editor& operator=(const line_editor&) = delete;
 
-  /// The next line; nullopt at the end of the input.
+  /// The next line; nullopt at the end of the input. Ctrl-C begins the line anew.
   std::optional<std::string> next() {
-    const std::unique_ptr<char, void (*)(void*)> line(readline("> "), std::free);
-    if (!line) return std::nullopt;
-    if (*line != '\0') add_history(line.get());
-    return std::string(line.get());
+    for (;;) {
+      const interrupt_watch watch;
+      const std::unique_ptr<char, void (*)(void*)> line(readline("> "), std::free);
+      if (interrupt_watch::interrupted()) continue;
+      if (!line) return std::nullopt;
+      if (*line != '\0') add_history(line.get());
+      return std::string(line.get());
+    }
   }
 
  private:
@@ -123,6 +161,8 @@ int chat(client::client& daemon, const client::options& how) {
   if (is_terminal(stdin)) {
     fmt::print("Ctrl-C ends an answer, Ctrl-D the conversation; /reset begins a new one, /exit leaves.\n");
   }
+  // Between an answer and the next prompt Ctrl-C ends nothing either.
+  const interrupt_watch watch;
   line_editor editor;
   int code = 0;
   while (auto line = editor.next()) {

@@ -16,23 +16,39 @@ void on_interrupt(int) {
   errno = saved;
 }
 
-void handle_sigint(void (*handler)(int)) {
+volatile std::sig_atomic_t noticed = 0;
+
+void notice_interrupt(int) { noticed = 1; }
+
+/// The action before.
+struct sigaction handle_sigint(void (*handler)(int)) {
   struct sigaction action {};
   action.sa_handler = handler;
   sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, nullptr);
+  struct sigaction before {};
+  sigaction(SIGINT, &action, &before);
+  return before;
 }
 
 }  // namespace
 
 interrupt_guard::interrupt_guard(client::client& daemon) {
   interrupted = &daemon;
-  handle_sigint(on_interrupt);
+  before_ = handle_sigint(on_interrupt);
 }
 
 interrupt_guard::~interrupt_guard() {
-  handle_sigint(SIG_DFL);
+  sigaction(SIGINT, &before_, nullptr);
   interrupted = nullptr;
 }
+
+interrupt_watch::interrupt_watch() {
+  noticed = 0;
+  before_ = handle_sigint(notice_interrupt);
+}
+
+interrupt_watch::~interrupt_watch() { sigaction(SIGINT, &before_, nullptr); }
+
+bool interrupt_watch::interrupted() { return noticed != 0; }
 
 }  // namespace kvern::cli

@@ -5,6 +5,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <thread>
@@ -41,6 +43,29 @@ TEST(interrupt_guard, ctrl_c_ends_the_call_and_not_the_program) {
   close(listener);
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().code, "cancelled");
+}
+
+TEST(interrupt_watch, ctrl_c_interrupts_a_read_and_is_remembered) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const interrupt_watch watch;
+  EXPECT_FALSE(interrupt_watch::interrupted());
+  const auto reader = pthread_self();
+  std::atomic<bool> done{false};
+  std::thread ctrl_c([&] {
+    while (!done) {
+      pthread_kill(reader, SIGINT);
+      std::this_thread::yield();
+    }
+  });
+  char byte = 0;
+  EXPECT_EQ(read(ends[0], &byte, 1), -1);
+  EXPECT_EQ(errno, EINTR);
+  done = true;
+  ctrl_c.join();
+  EXPECT_TRUE(interrupt_watch::interrupted());
+  close(ends[0]);
+  close(ends[1]);
 }
 
 }  // namespace

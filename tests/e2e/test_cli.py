@@ -54,6 +54,31 @@ def test_errors_have_exit_codes(daemon):
     assert daemon.kvern("run").returncode == 1
 
 
+def test_odd_options_are_told_apart(daemon):
+    stopped = daemon.kvern("run", "--temperature", "0", "-n", "24", "--stop", "Paris", "--stop", "Rome",
+                           "What is the capital of France?")
+    assert stopped.returncode == 0 and stopped.stdout == "The capital of France is \n"
+    for wrong in (("--seed", "-1"), ("--seed", str(2**64)), ("-n", "0"), ("-n", "-1"), ("--temperature", "nan"),
+                  ("--top-p", "2"), ("--top-k", "x")):
+        got = daemon.kvern("run", *wrong, "hi")
+        assert got.returncode == 2 and wrong[1] in got.stderr and len(got.stderr) < 300, (wrong, got)
+    assert daemon.kvern("run", "--seed", str(2**64 - 1), "-n", "1", "hi").returncode == 0
+
+
+def test_text_that_is_not_utf8_is_named(daemon):
+    for command in ("run", "tokenize"):
+        got = subprocess.run([KVERN, "--socket", daemon.socket, command, "-"], input=b"caf\xe9", capture_output=True)
+        assert got.returncode == 1 and b"byte 3" in got.stderr and b"invalid_utf8" in got.stderr
+
+
+def test_an_answer_that_cannot_be_written_is_a_failure(daemon):
+    for command in (["run", "-n", "2", "hi"], ["run", "--json", "-n", "2", "hi"], ["tokenize", "hi"], ["status"]):
+        with open("/dev/full", "w") as full:
+            got = subprocess.run([KVERN, "--socket", daemon.socket, *command], stdin=subprocess.DEVNULL, stdout=full,
+                                 stderr=subprocess.PIPE, text=True)
+        assert got.returncode == 1 and "standard output" in got.stderr, (command, got)
+
+
 class Terminal:
     """`kvern` with a terminal of its own."""
 
@@ -98,6 +123,25 @@ def test_chat_ctrl_c_ends_the_answer_only(daemon):
     wait_until(lambda: daemon.metric("kvern_turns_running") == 0, "the daemon goes on generating")
     chat.type("/exit\n")
     assert chat.end() == 0
+
+
+def test_chat_takes_what_is_typed(daemon):
+    daemon_sessions = len(daemon.http.get("/v1/sessions").json()["data"])
+    chat = Terminal(daemon, "chat", "-n", "1", "--temperature", "0")
+    chat.wait_for("> ")
+    chat.type("half a line")
+    chat.wait_for("half a line")
+    os.kill(chat.pid, signal.SIGINT)
+    chat.wait_for("> ")
+    chat.type("Say caf\u00e9 \U0001f980\n")
+    chat.wait_for("Say caf\u00e9 \U0001f980")
+    chat.wait_for("> ")
+    chat.type("\x04")
+    assert chat.end() == 0
+    with open(os.path.join(daemon.folder.name, "kvern/chat_history"), encoding="utf-8") as history:
+        kept = history.read()
+    assert "caf\u00e9" in kept and "\U0001f980" in kept and "half" not in kept
+    assert len(daemon.http.get("/v1/sessions").json()["data"]) == daemon_sessions
 
 
 def test_prompt_progress_is_a_bar_on_a_terminal(daemon):

@@ -33,6 +33,8 @@ def test_configuration_errors(tmp_path):
     assert kvernd("--socket", tmp_path / "s").returncode == 2
     assert kvernd("--model", TINY, "--socket", tmp_path / "s", "--kv-memory", "1").returncode == 2
     assert kvernd("--model", TINY, "--socket", tmp_path / "s", "--context", "100000000").returncode == 2
+    too_much = kvernd("--model", TINY, "--socket", tmp_path / "s", "--kv-memory", "900TiB")
+    assert too_much.returncode == 2 and "kv_memory" in too_much.stderr
 
 
 def test_model_files_that_cannot_be_loaded(tmp_path):
