@@ -39,13 +39,13 @@ struct step {
 
 /// What an engine must know of the model and the memory behind a backend.
 struct backend_info {
-  std::int32_t vocab = 0;            ///< logits of a row
-  std::int32_t context = 0;          ///< positions a sequence may have
-  std::int32_t pages = 0;            ///< page ids are 0 .. pages - 1
-  std::int32_t max_rows = 0;         ///< rows a step may have
-  std::uint64_t page_bytes = 0;      ///< of one page, all layers
-  std::uint64_t weight_bytes = 0;    ///< resident weights, as packed
-  std::string kernels;               ///< instruction set in use, for status
+  std::int32_t vocab = 0;          ///< logits of a row
+  std::int32_t context = 0;        ///< positions a sequence may have
+  std::int32_t pages = 0;          ///< page ids are 0 .. pages - 1
+  std::int32_t max_rows = 0;       ///< rows a step may have
+  std::uint64_t page_bytes = 0;    ///< of one page, all layers
+  std::uint64_t weight_bytes = 0;  ///< resident weights, as packed
+  std::string kernels;             ///< instruction set in use, for status
 };
 
 /// Computes steps and owns the memory of pages and staged lines. Not thread-safe: one owner (the GPU worker).
@@ -65,8 +65,9 @@ class backend {
   /// Logits [vocab] of row `row` of the last forward, which asked for them. Valid until the next forward.
   virtual std::span<const float> logits(std::size_t row) const = 0;
 
-  /// Commits the staged lines of `accepted` (row numbers of the last forward, ascending) into their pages, all layers in
-  /// one flush, and drops the others. Errors: `page_out_of_range`; then nothing is written. Staging is empty afterwards.
+  /// Commits the staged lines of `accepted` (row numbers of the last forward, ascending) into their pages, all layers
+  /// in one flush, and drops the others. Errors: `invalid_step` when these are not ascending rows of the last forward;
+  /// then nothing is written. Staging is empty after success.
   virtual result<void> finalize(std::span<const std::int32_t> accepted) = 0;
 
   /// Overwrites pages with zeros, before another cache domain gets them.

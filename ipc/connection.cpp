@@ -1,5 +1,7 @@
 #include "ipc/connection.hpp"
 
+#include <malloc.h>
+
 #include <fmt/format.h>
 #include <poll.h>
 #include <spdlog/spdlog.h>
@@ -25,6 +27,8 @@ namespace http = boost::beast::http;
 
 // Operations yield their error beside their result instead of throwing it.
 constexpr auto token = asio::as_tuple(asio::use_awaitable);
+
+constexpr std::uint64_t large_body = std::uint64_t{1} << 20;
 
 using parser_type = http::request_parser<http::string_body>;
 
@@ -95,7 +99,13 @@ void connection::on_wake() {
   if (queue_ && queue_->overflowed()) abort();
 }
 
-void connection::release_body() { hub_->release_body(std::exchange(reserved_, 0)); }
+void connection::release_body() {
+  const auto reserved = std::exchange(reserved_, 0);
+  hub_->release_body(reserved);
+  if (reserved < large_body) return;
+  request_ = {};
+  malloc_trim(0);  // else glibc keeps what a large body and its JSON took
+}
 
 asio::awaitable<void> connection::serve() {
   for (bool keep = true; keep && !gone_ && !hub_->stopping;) {

@@ -112,7 +112,7 @@ class fake_backend final : public backend {
     std::int32_t last = -1;
     for (const std::int32_t row : accepted) {
       if (row <= last || static_cast<std::size_t>(row) >= staged.size())
-        return fail("page_out_of_range", "finalize: rows must ascend and be of the last forward.");
+        return fail("invalid_step", "finalize: rows must ascend and be of the last forward.");
       last = row;
     }
     for (const std::int32_t row : accepted) {
