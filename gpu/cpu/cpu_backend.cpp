@@ -164,7 +164,8 @@ result<std::unique_ptr<backend>> load(const std::shared_ptr<const gguf_file>& fi
 
 }  // namespace
 
-result<std::unique_ptr<backend>> load_cpu_backend(const std::shared_ptr<const gguf_file>& file, const cpu_options& options) {
+result<std::unique_ptr<backend>> load_cpu_backend(const std::shared_ptr<const gguf_file>& file,
+                                                  const cpu_options& options) {
   try {
     return load(file, options);
   } catch (const std::bad_alloc&) {

@@ -28,6 +28,7 @@ struct cpu_options {
 /// `model_invalid` (a tensor or key missing or of the wrong shape, named), `kv_memory_too_small` (one full context does
 /// not fit; says what would), `context_too_large`, `invalid_option`, `out_of_memory`, `threads_unavailable`. The
 /// memory of weights, pages, staged lines and a step's activations is had here, none of it by forward.
-result<std::unique_ptr<backend>> load_cpu_backend(const std::shared_ptr<const gguf_file>& file, const cpu_options& options);
+result<std::unique_ptr<backend>> load_cpu_backend(const std::shared_ptr<const gguf_file>& file,
+                                                  const cpu_options& options);
 
 }  // namespace kvern::gpu::cpu
