@@ -7,12 +7,17 @@ if(KVERN_TESTS)
   include(GoogleTest)
 endif()
 
+# What the project's libraries ask of whoever links them.
 add_library(kvern_options INTERFACE)
-target_compile_options(kvern_options INTERFACE
+target_compile_features(kvern_options INTERFACE cxx_std_23)
+target_include_directories(kvern_options INTERFACE ${PROJECT_SOURCE_DIR})
+target_link_libraries(kvern_options INTERFACE Threads::Threads fmt::fmt)
+
+# How the project's own sources are compiled.
+add_library(kvern_build INTERFACE)
+target_compile_options(kvern_build INTERFACE
   -Wall -Wextra -Wconversion -Wshadow -Werror -Wno-restrict  # -Wrestrict: false alarms in g++ 12's std::string
   -ffp-contract=off -fno-math-errno)
-target_include_directories(kvern_options INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
-target_link_libraries(kvern_options INTERFACE Threads::Threads fmt::fmt)
 if(KVERN_SANITIZE)
   set(sanitize -fsanitize=${KVERN_SANITIZE} -fno-omit-frame-pointer)
   if(NOT KVERN_SANITIZE STREQUAL "thread")
@@ -32,7 +37,7 @@ function(kvern_library name)
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
   if(sources)
     add_library(${name} STATIC ${sources})
-    target_link_libraries(${name} PUBLIC kvern_options ${arg_DEPENDS})
+    target_link_libraries(${name} PUBLIC kvern_options ${arg_DEPENDS} PRIVATE kvern_build)
   else()
     add_library(${name} INTERFACE)
     target_link_libraries(${name} INTERFACE kvern_options ${arg_DEPENDS})
@@ -47,7 +52,7 @@ endfunction()
 function(kvern_test name)
   cmake_parse_arguments(arg "" "LABEL" "SOURCES;DEPENDS" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
-  target_link_libraries(${name} PRIVATE kvern_options ${arg_DEPENDS} GTest::gmock GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE kvern_options kvern_build ${arg_DEPENDS} GTest::gmock GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE KVERN_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300 LABELS "${arg_LABEL}")
 endfunction()

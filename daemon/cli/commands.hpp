@@ -6,8 +6,8 @@
 
 #include "ipc/client/client.hpp"
 
-/// The subcommands of `kvern`. Each returns the exit code: 0 done, 1 failed (the reason is on standard error),
-/// 130 cancelled by Ctrl-C.
+/// The subcommands of `kvern`. Each returns the exit code: 0 done, 1 failed (the reason is on standard error), 2 used
+/// wrongly, 130 cancelled by Ctrl-C.
 namespace kvern::cli {
 
 struct run_options {

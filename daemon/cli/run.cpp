@@ -42,7 +42,7 @@ std::string to_json(const client::answer& got) {
 int report(const error& why) {
   if (why.code == "cancelled") return 130;
   fmt::print(stderr, "kvern: {} ({})\n", why.message, why.code);
-  return 1;
+  return why.code == "usage" ? 2 : 1;
 }
 
 int run(client::client& daemon, const run_options& options) {

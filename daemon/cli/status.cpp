@@ -20,6 +20,8 @@ void print_fields(const json::object& object, const std::string& prefix) {
       print_fields(*nested, name + ".");
     } else if (const auto* text = value.if_string()) {
       fmt::print("{:<34} {}\n", name, printable({text->data(), text->size()}));
+    } else if (const auto* number = value.if_double()) {
+      fmt::print("{:<34} {:.3f}\n", name, *number);
     } else {
       fmt::print("{:<34} {}\n", name, json::serialize(value));
     }

@@ -50,6 +50,10 @@ result<reply> http::exchange(std::string_view method, std::string_view target, s
   asio::local::stream_protocol::socket socket(context);
   boost::system::error_code problem;
   socket.connect(asio::local::stream_protocol::endpoint(path_), problem);
+  if (problem == boost::system::errc::permission_denied) {
+    return fail("unreachable",
+                fmt::format("you may not use the socket {}; ask for membership of the group that owns it", path_));
+  }
   if (problem) {
     return fail("unreachable", fmt::format("no daemon answers on {} ({}); start kvernd, or name its socket with "
                                            "--socket or KVERN_SOCKET",

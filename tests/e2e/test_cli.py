@@ -51,7 +51,7 @@ def test_errors_have_exit_codes(daemon):
                           stdin=subprocess.DEVNULL)
     assert lost.returncode == 1 and "kvernd" in lost.stderr
     assert daemon.kvern("run", "--session", "s-unknown", "hi").returncode == 1
-    assert daemon.kvern("run").returncode == 1
+    assert daemon.kvern("run").returncode == 2
 
 
 def test_odd_options_are_told_apart(daemon):
