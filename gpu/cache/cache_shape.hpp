@@ -4,11 +4,9 @@
 #include <cstdint>
 
 #include "base/error.hpp"
+#include "gpu/cache/cache_options.hpp"
 
 namespace kvern::gpu {
-
-/// Type of the elements of a line.
-enum class line_type { f32, f16 };
 
 constexpr std::size_t element_bytes(line_type type) { return type == line_type::f32 ? 4 : 2; }
 

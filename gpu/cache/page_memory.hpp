@@ -45,7 +45,13 @@ class page_memory {
   /// Zeros in every line of `pages`. Errors: `page_out_of_range`; then nothing is written.
   result<void> clear(std::span<const page_id> pages);
 
+  /// See backend. Errors: `page_out_of_range`; then nothing is written.
+  result<void> copy(std::span<const page_copy> copies);
+  result<void> read(page_id page, std::int32_t lines, std::span<std::byte> out) const;
+  result<void> write(page_id page, std::int32_t lines, std::span<const std::byte> in);
+
  private:
+  result<void> check(page_id page, std::int32_t lines, std::size_t bytes) const;
   page_memory(const cache_shape& shape, std::int32_t pages, memory_block memory);
 
   cache_shape shape_;

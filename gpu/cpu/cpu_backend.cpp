@@ -89,6 +89,13 @@ class cpu_backend final : public backend {
   }
 
   result<void> clear(std::span<const page_id> pages) override { return pages_.clear(pages); }
+  result<void> copy(std::span<const page_copy> copies) override { return pages_.copy(copies); }
+  result<void> read(page_id page, std::int32_t lines, std::span<std::byte> out) const override {
+    return pages_.read(page, lines, out);
+  }
+  result<void> write(page_id page, std::int32_t lines, std::span<const std::byte> in) override {
+    return pages_.write(page, lines, in);
+  }
 
  private:
   std::unique_ptr<parts> model_;
@@ -153,11 +160,13 @@ result<std::unique_ptr<backend>> load(const std::shared_ptr<const gguf_file>& fi
   if (!staged) return failed(staged);
   backend_info info{.vocab = model->weights.vocab(),
                     .context = context,
+                    .max_position = context,
                     .pages = *pages,
                     .max_rows = options.max_rows,
                     .page_bytes = shape.page_bytes(),
                     .weight_bytes = model->weights.bytes(),
-                    .kernels = to_string(kernels)};
+                    .kernels = to_string(kernels),
+                    .page_layers = shape.layers};
   return std::make_unique<cpu_backend>(std::move(model), std::move(*page_lines_memory), std::move(*staged),
                                        std::move(info));
 }

@@ -14,6 +14,13 @@ namespace kvern::gpu {
 using sequence_id = std::uint64_t;
 using turn_id = std::uint64_t;
 
+/// What happens when a sequence's context is full.
+enum class overflow_policy {
+  error,   ///< a prompt whose answer cannot fit is refused before any work
+  stop,    ///< the answer ends with finish_reason::length
+  rotate,  ///< the first lines stay, the oldest after them are forgotten, positions go on
+};
+
 /// One request to a sequence: keep its first `keep` tokens, append, generate. Plain data that could cross a wire.
 struct turn {
   turn_id id = 0;
@@ -25,6 +32,12 @@ struct turn {
   std::int64_t max_tokens = -1;  ///< -1: until the context is full
   bool ignore_eos = false;
   std::int32_t logprobs = -1;  ///< alternatives wanted, 0 to 20; -1: no log-probabilities
+
+  overflow_policy overflow = overflow_policy::error;
+  /// With `rotate`: lines that stay, rounded up to whole pages. Fixed for a sequence once it has forgotten something.
+  std::int64_t rotate_keep = 0;
+  /// The last tokens of the prompt to keep out of the cache: they and the answer leave no line behind.
+  std::int64_t exclude_tail = 0;
 };
 
 enum class finish_reason { stop, length, cancelled, failed };
@@ -33,6 +46,7 @@ enum class finish_reason { stop, length, cancelled, failed };
 /// than `turn::keep` when pages were evicted meanwhile. Sent once, before the first progress.
 struct turn_started {
   std::int64_t reused = 0;
+  std::int64_t shared = 0;  ///< of them, from pages that other sequences of the cache domain computed
 };
 
 /// Prompt tokens processed, the reused ones included; after each step that computed some.
@@ -53,6 +67,9 @@ struct turn_ended {
   finish_reason reason = finish_reason::stop;
   error why;  ///< for finish_reason::failed
   std::int64_t committed = 0;
+  bool context_full = false;     ///< the answer ended because the context did
+  std::int64_t forgotten = 0;    ///< lines that the sequence's rotation has dropped so far
+  std::int64_t rotate_keep = 0;  ///< lines that stay, when it rotates
   double queued_ms = 0;
   double prompt_ms = 0;    ///< from leaving the queue to the first token
   double generate_ms = 0;  ///< from the first token to the last
