@@ -9,10 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "gpu/cache/finalize.hpp"
-#include "gpu/cache/page_memory.hpp"
-#include "gpu/cache/staging.hpp"
 #include "gpu/cache/step_check.hpp"
+#include "gpu/cpu/kv_store.hpp"
 #include "gpu/cpu/llama_config.hpp"
 #include "gpu/cpu/llama_forward.hpp"
 #include "gpu/cpu/llama_weights.hpp"
@@ -27,7 +25,6 @@ namespace {
 constexpr std::int32_t default_context = 8192;
 constexpr int max_threads = 1024;
 constexpr std::int32_t most_rows = 1 << 16;
-constexpr std::size_t moves_in_task = 8;
 
 class cpu_backend final : public backend {
  public:
@@ -40,71 +37,43 @@ class cpu_backend final : public backend {
     std::unique_ptr<llama_forward> forward;
   };
 
-  cpu_backend(std::unique_ptr<parts> model, page_memory pages, staging staged, backend_info info)
+  cpu_backend(std::unique_ptr<parts> model, kv_store store, backend_info info)
       : model_(std::move(model)),
-        pages_(std::move(pages)),
-        staged_(std::move(staged)),
+        store_(std::move(store)),
         info_(std::move(info)),
         check_({.vocab = info_.vocab, .context = info_.context, .pages = info_.pages, .max_rows = info_.max_rows}) {
     lines_.reserve(2 * static_cast<std::size_t>(info_.max_rows));
-    moves_.reserve(static_cast<std::size_t>(info_.max_rows));
   }
 
   const backend_info& info() const override { return info_; }
 
   result<void> forward(const step& s) override {
     model_->forward->reset();
-    if (auto ok = check_.check(s, lines_); !ok) {
-      lines_.clear();
-      return ok;
-    }
-    model_->forward->run(s, pages_, staged_);
+    store_.drop();
+    if (auto ok = check_.check(s, lines_); !ok) return ok;
+    store_.begin(lines_);
+    model_->forward->run(s, store_);
     return {};
   }
 
   std::span<const float> logits(std::size_t row) const override { return model_->forward->logits(row); }
 
-  result<void> finalize(std::span<const std::int32_t> accepted) override {
-    moves_.clear();
-    std::int64_t before = -1;
-    for (const std::int32_t row : accepted) {
-      if (row <= before || static_cast<std::size_t>(row) >= lines_.size())
-        return fail("invalid_step",
-                    fmt::format("Row {} cannot be accepted: rows must ascend and {} are staged.", row, lines_.size()));
-      moves_.push_back({row, lines_[static_cast<std::size_t>(row)]});
-      before = row;
-    }
-    const std::span<const line_move> moves = moves_;
-    const std::size_t tasks = (moves.size() + moves_in_task - 1) / moves_in_task;
-    const auto commit = [&](std::int64_t task) {
-      const std::size_t first = static_cast<std::size_t>(task) * moves_in_task;
-      commit_lines(staged_, moves.subspan(first, std::min(moves_in_task, moves.size() - first)), pages_);
-    };
-    if (tasks == 1)
-      commit(0);
-    else if (tasks > 1)
-      model_->team.run(static_cast<std::int64_t>(tasks), commit);
-    lines_.clear();
-    return {};
-  }
-
-  result<void> clear(std::span<const page_id> pages) override { return pages_.clear(pages); }
-  result<void> copy(std::span<const page_copy> copies) override { return pages_.copy(copies); }
+  result<void> finalize(std::span<const std::int32_t> accepted) override { return store_.finalize(accepted); }
+  result<void> clear(std::span<const page_id> pages) override { return store_.clear(pages); }
+  result<void> copy(std::span<const page_copy> copies) override { return store_.copy(copies); }
   result<void> read(page_id page, std::int32_t lines, std::span<std::byte> out) const override {
-    return pages_.read(page, lines, out);
+    return store_.read(page, lines, out);
   }
   result<void> write(page_id page, std::int32_t lines, std::span<const std::byte> in) override {
-    return pages_.write(page, lines, in);
+    return store_.write(page, lines, in);
   }
 
  private:
   std::unique_ptr<parts> model_;
-  page_memory pages_;
-  staging staged_;
+  kv_store store_;
   backend_info info_;
   step_check check_;
-  std::vector<std::int64_t> lines_;  ///< of the staged rows, where finalize puts them
-  std::vector<line_move> moves_;
+  std::vector<std::int64_t> lines_;
 };
 
 result<void> check_options(const cpu_options& options) {
@@ -154,10 +123,14 @@ result<std::unique_ptr<backend>> load(const std::shared_ptr<const gguf_file>& fi
   if (!forward) return failed(forward);
   model->forward = std::move(*forward);
 
-  auto page_lines_memory = page_memory::create(shape, *pages, {.noise_seed = options.page_noise});
-  if (!page_lines_memory) return failed(page_lines_memory);
-  auto staged = staging::create(shape, options.max_rows);
-  if (!staged) return failed(staged);
+  auto store = kv_store::create({.shape = shape,
+                                 .options = {.type = shape.type},
+                                 .pages = *pages,
+                                 .max_rows = options.max_rows,
+                                 .kernels = kernels,
+                                 .noise_seed = options.page_noise},
+                                model->team);
+  if (!store) return failed(store);
   backend_info info{.vocab = model->weights.vocab(),
                     .context = context,
                     .max_position = context,
@@ -167,8 +140,7 @@ result<std::unique_ptr<backend>> load(const std::shared_ptr<const gguf_file>& fi
                     .weight_bytes = model->weights.bytes(),
                     .kernels = to_string(kernels),
                     .page_layers = shape.layers};
-  return std::make_unique<cpu_backend>(std::move(model), std::move(*page_lines_memory), std::move(*staged),
-                                       std::move(info));
+  return std::make_unique<cpu_backend>(std::move(model), std::move(*store), std::move(info));
 }
 
 }  // namespace

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <utility>
 
-#include "gpu/cpu/attention.hpp"
 #include "gpu/cpu/ops.hpp"
 
 namespace kvern::gpu::cpu {
@@ -14,10 +12,6 @@ namespace {
 // Below so many elements an elementwise pass takes less time than waking the team.
 constexpr std::int64_t inline_elements = 8192;
 constexpr std::int64_t rows_in_task = 4;
-
-line_array array_of(const line_run& run, const cache_shape& shape) {
-  return {run.base, run.stride / static_cast<std::int64_t>(element_bytes(shape.type))};
-}
 
 }  // namespace
 
@@ -72,7 +66,7 @@ void llama_forward::for_rows(std::int64_t rows, std::int64_t width, F&& task) {
   });
 }
 
-void llama_forward::run(const step& s, const page_memory& pages, const staging& staged) {
+void llama_forward::run(const step& s, kv_store& store) {
   rows_ = static_cast<std::int64_t>(s.rows.size());
   std::int32_t wanted = 0;
   logits_of_.clear();
@@ -80,7 +74,7 @@ void llama_forward::run(const step& s, const page_memory& pages, const staging& 
   embed(s);
   for (std::int32_t layer = 0; layer < config_.layers; ++layer) {
     const llama_layer& weights = weights_.layers[static_cast<std::size_t>(layer)];
-    attention(s, layer, pages, staged);
+    attention(s, layer, store);
     if (layer + 1 == config_.layers) keep_wanted_rows();
     if (rows_ == 0) return;
     attention_product(weights);
@@ -103,7 +97,7 @@ void llama_forward::embed(const step& s) {
   });
 }
 
-void llama_forward::attention(const step& s, std::int32_t layer, const page_memory& pages, const staging& staged) {
+void llama_forward::attention(const step& s, std::int32_t layer, kv_store& store) {
   const llama_layer& weights = weights_.layers[static_cast<std::size_t>(layer)];
   const std::int64_t q_width = config_.q_width();
   const std::int64_t kv_width = config_.kv_width();
@@ -111,14 +105,6 @@ void llama_forward::attention(const step& s, std::int32_t layer, const page_memo
   input_.assign(normed_.as<float>(), rows, config_.dim, config_.dim, team_);
   weights.qkv.multiply(input_, qkv_.as<float>(), qkv_width_, team_);
 
-  const line_run staged_k = staged.lines(layer, line_part::k);
-  const line_run staged_v = staged.lines(layer, line_part::v);
-  const auto stage = [&](const float* values, std::byte* line) {
-    if (staged.shape().type == line_type::f16)
-      to_half(values, reinterpret_cast<std::uint16_t*>(line), kv_width, how_.kernels);
-    else
-      std::memcpy(line, values, static_cast<std::size_t>(kv_width) * sizeof(float));
-  };
   for_rows(rows_, qkv_width_, [&](std::int64_t row) {
     float* qkv = row_of(qkv_, row, qkv_width_);
     weights.qkv.add_bias(qkv);
@@ -126,24 +112,11 @@ void llama_forward::attention(const step& s, std::int32_t layer, const page_memo
     rope(qkv, config_.heads + config_.kv_heads, config_.head_dim, config_.rope.dims, rope_.cos(position),
          rope_.sin(position), rope_pairing::norm, how_.kernels);
     std::copy_n(qkv, q_width, row_of(q_, row, q_width));
-    stage(qkv + q_width, staged_k.line(row));
-    stage(qkv + q_width + kv_width, staged_v.line(row));
+    store.stage(layer, row, qkv + q_width, qkv + q_width + kv_width);
   });
 
-  const cache_shape& shape = staged.shape();
-  attend({.heads = config_.heads,
-          .kv_heads = config_.kv_heads,
-          .head_dim = config_.head_dim,
-          .scale = config_.attention_scale,
-          .type = shape.type == line_type::f16 ? kv_type::f16 : kv_type::f32,
-          .q = q_.as<float>(),
-          .out = attended_.as<float>(),
-          .page_k = array_of(pages.lines(layer, line_part::k), shape),
-          .page_v = array_of(pages.lines(layer, line_part::v), shape),
-          .staged_k = array_of(staged_k, shape),
-          .staged_v = array_of(staged_v, shape),
-          .what = &s},
-         how_.kernels, team_);
+  store.attend(layer, s, {.heads = config_.heads, .scale = config_.attention_scale}, q_.as<float>(),
+               attended_.as<float>());
 }
 
 void llama_forward::attention_product(const llama_layer& weights) {

@@ -8,8 +8,7 @@
 #include "base/error.hpp"
 #include "gpu/backend.hpp"
 #include "gpu/cache/memory_block.hpp"
-#include "gpu/cache/page_memory.hpp"
-#include "gpu/cache/staging.hpp"
+#include "gpu/cpu/kv_store.hpp"
 #include "gpu/cpu/llama_config.hpp"
 #include "gpu/cpu/llama_weights.hpp"
 #include "gpu/cpu/matrix.hpp"
@@ -35,9 +34,9 @@ class llama_forward {
   static result<std::unique_ptr<llama_forward>> create(const llama_config& config, const llama_weights& weights,
                                                        rope_table rope, const settings& how, thread_team& team);
 
-  /// Computes `s`, which must have passed step_check: stages the lines of its rows and leaves the logits of the rows
-  /// that want them.
-  void run(const step& s, const page_memory& pages, const staging& staged);
+  /// Computes `s`, which must have passed step_check: stages the lines of its rows in `store` and leaves the logits of
+  /// the rows that want them.
+  void run(const step& s, kv_store& store);
 
   /// Logits [vocab] of a row of the last run; empty when it wanted none.
   std::span<const float> logits(std::size_t row) const;
@@ -51,7 +50,7 @@ class llama_forward {
   result<void> allocate();
 
   void embed(const step& s);
-  void attention(const step& s, std::int32_t layer, const page_memory& pages, const staging& staged);
+  void attention(const step& s, std::int32_t layer, kv_store& store);
   /// After the last layer's attention nobody reads the other rows any more.
   void keep_wanted_rows();
   void attention_product(const llama_layer& weights);
