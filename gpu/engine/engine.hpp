@@ -126,7 +126,7 @@ class engine {
 
   /// For import: makes a sequence without lines, takes its pages one by one, and makes them valid. A sequence whose
   /// import has not ended cannot have a turn; release it to give up. Errors: `not_found`, `invalid_request`,
-  /// `out_of_pages`.
+  /// `out_of_pages`, the backend's (then the sequence is released).
   virtual result<void> begin_import(sequence_id id, const std::string& tenant, sequence_state state) = 0;
   virtual result<void> import_block(sequence_id id, const block_lines& lines) = 0;
   virtual result<void> end_import(sequence_id id) = 0;

@@ -26,16 +26,24 @@ struct turn_record {
   gpu::sequence* sequence = nullptr;
   std::uint64_t order = 0;
   std::int32_t common = 0;  ///< tokens of the sequence at submit that the prompt keeps, compared one by one
+  rotation rotate = {};
+  std::vector<block_hash> chain = {};  ///< of the prompt's full blocks, the excluded tail left out
+  reuse found = {};                    ///< while it waits: what it would reuse
+  std::uint64_t found_at = 0;          ///< the epoch of `found`; 0: not yet looked for
   std::int32_t prompt_size = 0;
   std::int32_t limit = 0;  ///< tokens to generate, at most
   std::int32_t generated = 0;
   std::int32_t reported = 0;  ///< prompt tokens in the last progress
   std::int32_t regain = 0;    ///< lines to have before it may be preempted again
   bool running = false;
-  bool started = false;    ///< left the queue once; it may have been preempted since
-  bool cancelled = false;  ///< while a step was in flight
+  bool started = false;           ///< left the queue once; it may have been preempted since
+  bool cancelled = false;         ///< while a step was in flight
+  std::int64_t keep_at_end = -1;  ///< tokens that stay when it ends cancelled; -1: all committed
   time_point submitted, began, first_token, last_token;
 };
+
+/// Lines that a sequence's rotation has dropped.
+std::int32_t forgotten(const sequence& s);
 
 /// Appends an output, built in place.
 template <class What>
@@ -50,7 +58,16 @@ class engine_impl final : public engine {
   engine_impl(std::unique_ptr<backend> b, engine_options options, std::uint64_t seed);
 
   result<void> submit(turn t) override;
-  void cancel(turn_id id) override;
+  void cancel(turn_id id, std::int64_t keep = -1) override;
+  result<void> fork(sequence_id from, sequence_id to, std::int64_t length) override;
+  result<std::int64_t> rewind(sequence_id id, std::int64_t length) override;
+  std::optional<sequence_info> describe(sequence_id id) const override;
+  reuse_estimate estimate(const std::string& tenant, sequence_id id, std::span<const token_id> prompt) const override;
+  result<sequence_state> state_of(sequence_id id) const override;
+  result<block_lines> read_block(sequence_id id, std::int32_t table, std::int32_t block) const override;
+  result<void> begin_import(sequence_id id, const std::string& tenant, sequence_state state) override;
+  result<void> import_block(sequence_id id, const block_lines& lines) override;
+  result<void> end_import(sequence_id id) override;
   void release(sequence_id id) override;
   bool idle() const override { return turns_.empty() && ended_.empty(); }
   void step(std::vector<turn_output>& outputs) override;
@@ -74,17 +91,23 @@ class engine_impl final : public engine {
 
   result<void> check(const turn& t) const;
   tenant_account& account(const std::string& name);
-  void drop_unused(tenant_account& t);
-  std::int32_t context() const;
-  /// Tokens of the sequence that a turn which has not started would keep now.
-  static std::int32_t kept(const turn_record& t);
+  result<void> check_room(const turn& t) const;
+  rotation rotation_of(const turn& t) const;
+  std::int32_t limit_of(const turn& t) const;
+  std::int32_t reusable(const sequence& s) const;
+  bool make_room();
+  void drop_unused_accounts();
 
   void look(std::vector<std::vector<turn_record*>>& turns);
-  void start(turn_record& t, std::vector<turn_output>& outputs);
+  void look_at_running(const turn_record& r, turn_view& v);
+  void look_at_waiting(turn_record& r, turn_view& v);
+  void start(turn_record& t);
+  void tell_started(turn_record& t, std::vector<turn_output>& outputs);
   void preempt(turn_record& t);
   result<void> carry_out(const step_plan& plan, const std::vector<std::vector<turn_record*>>& turns,
                          std::vector<turn_output>& outputs);
   result<void> allocate(const step_plan& plan, const std::vector<std::vector<turn_record*>>& turns);
+  result<void> prepare(const sequence_table::preparation& todo);
   void add_rows(turn_record& t, std::int32_t rows);
   void sample(step_member& m);
   result<void> compute();
@@ -97,6 +120,7 @@ class engine_impl final : public engine {
   engine_options options_;
   std::uint64_t seed_;
   sequence_table sequences_;
+  std::int32_t context_;  ///< lines a sequence may have here
   std::map<std::string, tenant_account> tenants_;
   std::unordered_map<turn_id, std::unique_ptr<turn_record>> turns_;
   cost_model cost_;
@@ -111,8 +135,9 @@ class engine_impl final : public engine {
   std::vector<sequence_id> released_in_step_;
   bool cancelled_in_step_ = false;
 
-  scheduler_state state_;  ///< these four keep their memory between steps
+  scheduler_state state_;  ///< these keep their memory between steps
   std::vector<tenant_account*> seen_;
+  std::int32_t pages_in_step_ = 0;
   gpu::step step_;
   std::vector<step_member> members_;
 };

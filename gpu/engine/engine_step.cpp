@@ -1,19 +1,49 @@
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "gpu/engine/engine_impl.hpp"
 
 namespace kvern::gpu {
 
-std::int32_t engine_impl::kept(const turn_record& t) {
-  // The last prompt token runs in any case: its logits are wanted.
-  return std::min({t.common, t.sequence->committed, t.prompt_size - 1});
+void engine_impl::look_at_running(const turn_record& r, turn_view& v) {
+  sequence& s = *r.sequence;
+  sequences_.trim(s);
+  v.computed = s.committed;
+  v.pages = s.in_use;
+  v.copies = sequences_.copies_before_write(s);
+  v.lines = s.frames.empty() ? 0 : std::max(s.blocks, blocks_for(v.computed)) * page_lines;
+  v.most_rows = sequences_.room_before_wrap(s);
+  // Counted only when a page may run short.
+  const bool plenty = sequences_.pool().free_frames() > pages_in_step_;
+  v.alone = plenty ? v.pages : sequences_.exclusive(s);
+}
+
+void engine_impl::look_at_waiting(turn_record& r, turn_view& v) {
+  const sequence& s = *r.sequence;
+  if (r.found_at != sequences_.epoch()) {
+    const std::span<const token_id> tokens = r.started ? s.tokens : r.request.prompt;
+    r.found = sequences_.find_reuse(*s.tenant, &s, tokens, r.started ? s.committed : r.common, r.chain, r.rotate);
+    r.found_at = sequences_.epoch();
+  }
+  const reuse& found = r.found;
+  v.computed = found.lines;
+  v.pages = found.held;
+  v.idle = found.idle;
+  v.surplus = found.surplus;
+  v.copies = found.copies;
+  v.lines = blocks_for(found.lines) * page_lines;
 }
 
 // Fills state_ and seen_, and `turns` with the records behind the views.
 void engine_impl::look(std::vector<std::vector<turn_record*>>& turns) {
-  state_.free_pages = sequences_.free_pages();
-  state_.total_pages = sequences_.total_pages();
+  const cache_geometry& geometry = sequences_.geometry();
+  state_.free_pages = sequences_.pool().free_frames();
+  state_.total_pages = sequences_.pool().total();
+  state_.step_pages = geometry.step_frames();
+  state_.step_lines = geometry.step_lines();
+  // No step takes more than this: a new block for every turn, the blocks of its chunk, copies.
+  pages_in_step_ = (2 * options_.max_running + blocks_for(options_.max_chunk) + 1) * geometry.step_frames();
   state_.tenants.resize(tenants_.size());
   turns.resize(tenants_.size());
   seen_.clear();
@@ -23,8 +53,8 @@ void engine_impl::look(std::vector<std::vector<turn_record*>>& turns) {
     seen_.push_back(&account);
     v.weight = account.weight;
     v.service = account.service;
-    v.pages = account.pages;
-    v.idle_pages = account.idle_pages;
+    v.pages = account.frames.frames;
+    v.idle_pages = account.frames.idle;
     v.turns.clear();
     // One step starts no more than max_running turns; the rest of a long queue need not be looked at.
     std::int32_t waiting = 0;
@@ -35,13 +65,12 @@ void engine_impl::look(std::vector<std::vector<turn_record*>>& turns) {
         continue;
       }
       if (record->running) --unseen_running;
-      const sequence& s = *record->sequence;
-      const auto held = static_cast<std::int32_t>(s.pages.size());
       turn_view t{.order = order, .running = record->running, .generating = record->generated > 0};
-      t.known = record->started ? static_cast<std::int32_t>(s.tokens.size()) : record->prompt_size;
-      t.computed = record->started ? s.committed : kept(*record);
-      t.pages = pages_for(t.computed);
-      t.surplus = held - t.pages;
+      t.known = record->started ? static_cast<std::int32_t>(record->sequence->tokens.size()) : record->prompt_size;
+      record->running ? look_at_running(*record, t) : look_at_waiting(*record, t);
+      if (geometry.dense()) t.lines = t.pages > 0 ? std::numeric_limits<std::int32_t>::max() : 0;
+      t.need = geometry.frames_for(record->rotate, t.known + 1);
+      t.goal = geometry.frames_for(record->rotate, t.known + page_lines);
       t.settled = t.computed >= record->regain;
       v.turns.push_back(t);
       records.push_back(record);
@@ -50,20 +79,14 @@ void engine_impl::look(std::vector<std::vector<turn_record*>>& turns) {
   virtual_time_ = std::max(virtual_time_, least_service(state_, virtual_time_));
 }
 
-void engine_impl::start(turn_record& t, std::vector<turn_output>& outputs) {
+void engine_impl::start(turn_record& t) {
   sequence& s = *t.sequence;
-  sequences_.set_running(s);
+  sequences_.start(s, t.found, t.rotate);
   t.running = true;
   --s.tenant->waiting;
   ++running_;
-  if (t.started) return;
-  t.started = true;
-  t.began = options_.now();
-  sequences_.rewind(s, kept(t));
-  s.tokens = std::move(t.request.prompt);
-  t.reported = s.committed;
-  counters_.reused_tokens += static_cast<std::uint64_t>(s.committed);
-  tell(outputs, t.request.id, turn_started{.reused = s.committed});
+  if (!t.started) s.tokens = std::move(t.request.prompt);
+  sequences_.publish(s, t.chain, s.committed);
 }
 
 void engine_impl::preempt(turn_record& t) {
@@ -71,7 +94,8 @@ void engine_impl::preempt(turn_record& t) {
   t.regain = std::max(t.regain, t.sequence->committed + preemption_gap);
   ++t.sequence->tenant->waiting;
   --running_;
-  sequences_.set_idle(*t.sequence, true);
+  sequences_.stop(*t.sequence, idle_rank::awaited);
+  t.found_at = 0;
   ++counters_.preempted_turns;
 }
 
@@ -81,29 +105,52 @@ result<void> engine_impl::carry_out(const step_plan& plan, const std::vector<std
     return *turns[static_cast<std::size_t>(r.tenant)][static_cast<std::size_t>(r.turn)];
   };
   for (const turn_ref r : plan.preempted) preempt(record(r));
-  for (const turn_ref r : plan.started) start(record(r), outputs);
+  for (const turn_ref r : plan.started) start(record(r));
   for (std::size_t i = 0; i < plan.evictions.size(); ++i)
     if (plan.evictions[i] > 0)
-      counters_.evicted_pages += static_cast<std::uint64_t>(sequences_.evict(*seen_[i], plan.evictions[i]));
+      counters_.evicted_pages += static_cast<std::uint64_t>(sequences_.evict(*seen_[i], plan.evictions[i]) *
+                                                            sequences_.geometry().frame_pages());
+  auto allocated = allocate(plan, turns);
+  // A dense slot may have come without all that was found.
+  for (const turn_ref r : plan.started) tell_started(record(r), outputs);
   for (const planned_rows& r : plan.rows) add_rows(record(r.of), r.rows);
-  return allocate(plan, turns);
+  return allocated;
+}
+
+void engine_impl::tell_started(turn_record& t, std::vector<turn_output>& outputs) {
+  if (std::exchange(t.started, true)) return;
+  const std::int32_t reused = t.sequence->committed;
+  const std::int32_t shared = std::max(0, t.found.shared - (t.found.lines - reused));
+  t.began = options_.now();
+  t.reported = reused;
+  counters_.reused_tokens += static_cast<std::uint64_t>(reused);
+  counters_.shared_tokens += static_cast<std::uint64_t>(shared);
+  tell(outputs, t.request.id, turn_started{.reused = reused, .shared = shared});
 }
 
 result<void> engine_impl::allocate(const step_plan& plan, const std::vector<std::vector<turn_record*>>& turns) {
-  std::vector<page_id> dirty;
+  sequence_table::preparation todo;
   bool all = true;
   for (const planned_rows& r : plan.rows) {
     sequence& s = *turns[static_cast<std::size_t>(r.of.tenant)][static_cast<std::size_t>(r.of.turn)]->sequence;
-    all = sequences_.extend(s, r.pages, dirty) && all;
+    all = sequences_.extend(s, s.committed + r.rows, r.pages, todo) && all;
   }
   if (!all) {
-    sequences_.distrust(dirty);
+    sequences_.abandon(todo);
     return fail("out_of_pages", "The cache has no page left for this step; try again.");
   }
-  if (dirty.empty()) return {};
-  auto cleared = backend_->clear(dirty);
-  if (!cleared) sequences_.distrust(dirty);
-  return cleared;
+  return prepare(todo);
+}
+
+result<void> engine_impl::prepare(const sequence_table::preparation& todo) {
+  result<void> done;
+  if (!todo.clear.empty()) done = backend_->clear(todo.clear);
+  if (done && !todo.copies.empty()) {
+    counters_.copied_pages += todo.copies.size();
+    done = backend_->copy(todo.copies);
+  }
+  if (!done) sequences_.abandon(todo);
+  return done;
 }
 
 void engine_impl::add_rows(turn_record& t, std::int32_t rows) {
@@ -122,7 +169,12 @@ result<void> engine_impl::compute() {
   step_.sequences.resize(members_.size());
   for (std::size_t i = 0; i < members_.size(); ++i) {
     const sequence& s = *members_[i].turn->sequence;
-    step_.sequences[i].pages.assign(s.pages.begin(), s.pages.end());
+    std::vector<page_id>& pages = step_.sequences[i].pages;
+    pages.clear();
+    const std::int32_t blocks = blocks_for(s.committed + members_[i].count);
+    for (std::int32_t t = 0; t < sequences_.geometry().tables(); ++t)
+      for (std::int32_t b = 0; b < blocks; ++b) pages.push_back(sequences_.page(s, t, b));
+    step_.sequences[i].rotate = s.rotate;
     step_.sequences[i].committed = s.committed;
   }
   if (auto ok = backend_->forward(step_); !ok) return ok;
@@ -157,6 +209,7 @@ void engine_impl::conclude(step_member& m, time_point now, std::vector<turn_outp
   const std::int32_t prompt_rows = std::clamp(t.prompt_size - s.committed, 0, m.count);
   s.committed += m.count;
   counters_.prompt_tokens += static_cast<std::uint64_t>(prompt_rows);
+  sequences_.publish(s, t.chain, s.committed);
   const std::int32_t processed = std::min(s.committed, t.prompt_size);
   if (processed > t.reported) {
     t.reported = processed;
@@ -189,6 +242,7 @@ void engine_impl::after_step(std::vector<turn_output>& outputs) {
     for (turn_record* t : cancelled) end_turn(*t, finish_reason::cancelled, {}, outputs);
   }
   for (const sequence_id id : std::exchange(released_in_step_, {})) release(id);
+  drop_unused_accounts();
 }
 
 void engine_impl::step(std::vector<turn_output>& outputs) {

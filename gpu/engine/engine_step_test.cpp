@@ -51,10 +51,13 @@ TEST(EngineStep, MaxTokensZeroComputesThePromptOnly) {
 TEST(EngineStep, TheContextEndsAnAnswer) {
   for (const std::int64_t max_tokens : {std::int64_t{-1}, std::int64_t{1} << 60}) {
     harness h({.context = 70});
-    h.submit(h.make(1, 1, "a", h.prompt(60), max_tokens));
+    turn t = h.make(1, 1, "a", h.prompt(60), max_tokens);
+    t.overflow = overflow_policy::stop;
+    h.submit(t);
     h.run();
     EXPECT_EQ(h.tokens(1), h.reference(h.prompt(60), 10));
     EXPECT_EQ(h.ended(1).reason, finish_reason::length);
+    EXPECT_TRUE(h.ended(1).context_full);
     EXPECT_EQ(h.ended(1).committed, 69);
   }
 }
@@ -196,10 +199,9 @@ TEST(EngineStep, EvictsTheTailOfTheSequenceUsedLongestAgo) {
   h.submit(h.make(3, 3, "a", h.prompt(96, 3), 1));  // one page is free, two are evicted
   h.run();
   EXPECT_EQ(h.e->stats().evicted_pages, 2U);
-  const auto committed = [&](sequence_id id) { return h.e->sequences().all().at(id).committed; };
-  EXPECT_EQ(committed(1), 32);
-  EXPECT_EQ(committed(2), 64);
-  EXPECT_EQ(committed(3), 96);
+  EXPECT_EQ(h.e->describe(1)->reusable, 32);
+  EXPECT_EQ(h.e->describe(2)->reusable, 64);
+  EXPECT_EQ(h.e->describe(3)->reusable, 96);
   turn t = h.make(4, 1, "a", h.prompt(96, 1), 2);
   t.keep = 96;
   h.submit(t);
@@ -238,9 +240,9 @@ TEST(EngineStep, StepsWithRunningStreamsStayUnderTheirBound) {
   h.step();
   double longest = 0;
   double total_rows = 0;
-  for (int i = 0; i < 300; ++i) {
+  for (std::size_t i = 0; i < 300; ++i) {
     if (h.e->stats().queued == 0)
-      h.submit(h.make(static_cast<turn_id>(i + 10), static_cast<sequence_id>(i + 10), "b", h.prompt(3000), 1));
+      h.submit(h.make(static_cast<turn_id>(i + 10), static_cast<sequence_id>(i + 10), "b", h.prompt(3000, i), 1));
     const std::size_t before = h.tokens(1).size();
     h.step();
     EXPECT_EQ(h.tokens(1).size(), before + 1) << "the stream waited";

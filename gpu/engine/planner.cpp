@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "gpu/backend.hpp"
-#include "gpu/engine/sequence_table.hpp"
 
 namespace kvern::gpu {
 
@@ -85,7 +84,7 @@ planner::turn_work* planner::candidate(std::size_t i) {
 
 bool planner::may_start(turn_work& t) {
   // This plan may have evicted its pages: then it starts in the next step, which sees what is left.
-  if (tenant(t.ref).idle_pages < t.view->pages + t.view->surplus) return false;
+  if (tenant(t.ref).idle_pages < t.view->idle + t.view->surplus) return false;
   // A turn that waits for pages holds the rest back once its tenant is far behind.
   for (const tenant_work& other : tenants_)
     if (other.waits_for_pages && other.service + patience < tenant(t.ref).service) return false;
@@ -100,17 +99,17 @@ bool planner::has_room(const turn_work& t) {
   if (running_ == 0) return true;
   const tenant_work& mine = tenant(t.ref);
   const turn_view& v = *t.view;
-  const std::int32_t need = pages_for(v.known + 1) - v.pages;
-  std::int32_t room = free_ + idle_ - v.pages;
+  const std::int32_t need = v.need - v.pages + v.copies;
+  std::int32_t room = free_ + idle_ - v.idle;
   // What running turns still need for their prompts and a page of answer, or a start would soon preempt one of them.
   for (const turn_work& other : turns_) {
     if (!other.running) continue;
     const std::int32_t planned = other.planned < 0 ? 0 : plan_.rows[static_cast<std::size_t>(other.planned)].pages;
-    room -= pages_for(other.view->known + page_lines) - other.view->pages - planned;
+    room -= std::max(0, other.view->goal - other.view->pages - planned);
   }
   if (mine.pages - v.surplus + need <= mine.share)
     for (const turn_work& other : turns_)
-      if (other.running && may_take(t, other)) room += other.view->pages;
+      if (other.running && may_take(t, other)) room += other.view->alone;
   return need <= room;
 }
 
@@ -135,8 +134,8 @@ void planner::start(turn_work& t) {
   t.started = true;
   ++mine.running;
   ++running_;
-  mine.idle_pages -= t.view->pages + t.view->surplus;
-  idle_ -= t.view->pages + t.view->surplus;
+  mine.idle_pages -= t.view->idle + t.view->surplus;
+  idle_ -= t.view->idle + t.view->surplus;
   mine.pages -= t.view->surplus;
   free_ += t.view->surplus;
   plan_.started.push_back(t.ref);
@@ -144,9 +143,17 @@ void planner::start(turn_work& t) {
 
 std::int32_t planner::plan_rows(turn_work& t, std::int32_t rows, bool forced) {
   const turn_view& v = *t.view;
-  rows = std::min(rows, v.known - v.computed);
-  const std::int32_t pages = take_pages(t, pages_for(v.computed + rows) - v.pages, forced);
-  rows = std::min(rows, (v.pages + pages) * page_lines - v.computed);
+  rows = std::min({rows, v.known - v.computed, v.most_rows});
+  // Room comes in whole steps, behind the copies.
+  const auto steps = [&](std::int32_t lines) {
+    return lines <= v.lines ? 0 : (lines - v.lines + state_.step_lines - 1) / state_.step_lines;
+  };
+  const std::int32_t taken = take_pages(t, v.copies + steps(v.computed + rows) * state_.step_pages, forced);
+  const std::int32_t got = taken < v.copies ? 0 : (taken - v.copies) / state_.step_pages;
+  rows = taken < v.copies ? 0 : std::min(rows, v.lines + got * state_.step_lines - v.computed);
+  const std::int32_t pages = rows > 0 ? v.copies + steps(v.computed + rows) * state_.step_pages : 0;
+  free_ += taken - pages;
+  tenant(t.ref).pages -= taken - pages;
   if (rows <= 0) return 0;
   t.planned = static_cast<std::int32_t>(plan_.rows.size());
   plan_.rows.push_back({t.ref, rows, pages});
@@ -222,8 +229,8 @@ void planner::preempt(turn_work& t) {
     r.rows = 0;
     r.pages = 0;
   }
-  theirs.idle_pages += t.view->pages;
-  idle_ += t.view->pages;
+  theirs.idle_pages += t.view->alone;
+  idle_ += t.view->alone;
   plan_.preempted.push_back(t.ref);
 }
 

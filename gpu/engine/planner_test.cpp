@@ -10,16 +10,28 @@
 namespace kvern::gpu {
 namespace {
 
-turn_view decoding(std::uint64_t order, std::int32_t computed) {
+std::int32_t pages_of(std::int32_t lines) { return (lines + 31) / 32; }
+
+turn_view view(std::uint64_t order, std::int32_t known, std::int32_t computed, bool running) {
+  const std::int32_t pages = pages_of(computed);
   return {.order = order,
-          .known = computed + 1,
+          .known = known,
           .computed = computed,
-          .pages = (computed + 31) / 32,
-          .running = true,
-          .generating = true};
+          .pages = pages,
+          .idle = running ? 0 : pages,
+          .lines = pages * 32,
+          .need = pages_of(known + 1),
+          .goal = pages_of(known + 32),
+          .alone = pages,
+          .running = running};
+}
+turn_view decoding(std::uint64_t order, std::int32_t computed) {
+  turn_view v = view(order, computed + 1, computed, true);
+  v.generating = true;
+  return v;
 }
 turn_view prompt(std::uint64_t order, std::int32_t known, std::int32_t computed = 0, bool running = false) {
-  return {.order = order, .known = known, .computed = computed, .pages = (computed + 31) / 32, .running = running};
+  return view(order, known, computed, running);
 }
 
 scheduler_state state_of(std::vector<std::vector<turn_view>> tenants, std::int32_t free_pages) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace kvern::gpu {
@@ -10,8 +11,15 @@ struct turn_view {
   std::uint64_t order = 0;    ///< of submission, over all tenants
   std::int32_t known = 0;     ///< tokens of prompt and answer so far; more than `computed`
   std::int32_t computed = 0;  ///< of them with lines, after the rewind that its start makes
-  std::int32_t pages = 0;     ///< that hold these lines
-  std::int32_t surplus = 0;   ///< further pages of its sequence: its start gives them back. 0 when running
+  std::int32_t pages = 0;     ///< in use for these lines, or, when not running, once it starts
+  std::int32_t idle = 0;      ///< of them, in use by nobody yet. 0 when running
+  std::int32_t surplus = 0;   ///< further idle pages of its sequence, which its start frees. 0 when running
+  std::int32_t copies = 0;    ///< pages to take before its first row, to copy shared ones into
+  std::int32_t lines = 0;     ///< that its pages give it room for, from position 0 on
+  std::int32_t need = 0;      ///< pages it must hold to have computed all it knows and one token more
+  std::int32_t goal = 0;      ///< the same with a page of answer
+  std::int32_t alone = 0;     ///< of `pages`, in use by no other turn: preempting it makes them idle
+  std::int32_t most_rows = std::numeric_limits<std::int32_t>::max();  ///< in one step
   bool running = false;
   bool generating = false;  ///< its first token is out
   bool settled = true;      ///< may be preempted: never was, or has computed `preemption_gap` tokens more since
@@ -20,15 +28,18 @@ struct turn_view {
 struct tenant_view {
   double weight = 1;
   double service = 0;                 ///< rows computed, divided by weight
-  std::int32_t pages = 0;             ///< of all its sequences
-  std::int32_t idle_pages = 0;        ///< of those without a running turn
+  std::int32_t pages = 0;             ///< that hold its lines, those in several sequences once
+  std::int32_t idle_pages = 0;        ///< of them, in use by no running turn
   std::vector<turn_view> turns = {};  ///< ascending order; of those not running the first few suffice
 };
 
+/// Pages are whatever is allocated at once: pages of the cache, or slots of a whole context.
 struct scheduler_state {
   std::vector<tenant_view> tenants;
   std::int32_t free_pages = 0;
   std::int32_t total_pages = 0;
+  std::int32_t step_pages = 1;   ///< a sequence takes so many pages at once
+  std::int32_t step_lines = 32;  ///< and gets room for so many lines
 };
 
 struct step_budget {

@@ -108,6 +108,11 @@ class world {
       t.pages = t.idle_pages = idle_[i];
       for (turn_view& v : t.turns) {
         v.settled = v.computed >= regain_[v.order];
+        v.idle = v.running ? 0 : v.pages;
+        v.alone = v.pages;
+        v.lines = v.pages * page_lines;
+        v.need = pages_of(v.known + 1);
+        v.goal = pages_of(v.known + page_lines);
         t.pages += v.pages + v.surplus;
         if (!v.running) t.idle_pages += v.pages + v.surplus;
       }
