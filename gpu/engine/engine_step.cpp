@@ -7,13 +7,11 @@
 namespace kvern::gpu {
 
 void engine_impl::look_at_running(const turn_record& r, turn_view& v) {
-  sequence& s = *r.sequence;
-  sequences_.trim(s);
+  const sequence& s = *r.sequence;
   v.computed = s.committed;
   v.pages = s.in_use;
   v.copies = sequences_.copies_before_write(s);
   v.lines = s.frames.empty() ? 0 : std::max(s.blocks, blocks_for(v.computed)) * page_lines;
-  v.most_rows = sequences_.room_before_wrap(s);
   // Counted only when a page may run short.
   const bool plenty = sequences_.pool().free_frames() > pages_in_step_;
   v.alone = plenty ? v.pages : sequences_.exclusive(s);
@@ -38,6 +36,8 @@ void engine_impl::look_at_waiting(turn_record& r, turn_view& v) {
 // Fills state_ and seen_, and `turns` with the records behind the views.
 void engine_impl::look(std::vector<std::vector<turn_record*>>& turns) {
   const cache_geometry& geometry = sequences_.geometry();
+  for (const auto& [id, record] : turns_)
+    if (record->running) sequences_.trim(*record->sequence);
   state_.free_pages = sequences_.pool().free_frames();
   state_.total_pages = sequences_.pool().total();
   state_.step_pages = geometry.step_frames();
@@ -69,6 +69,7 @@ void engine_impl::look(std::vector<std::vector<turn_record*>>& turns) {
       t.known = record->started ? static_cast<std::int32_t>(record->sequence->tokens.size()) : record->prompt_size;
       record->running ? look_at_running(*record, t) : look_at_waiting(*record, t);
       if (geometry.dense()) t.lines = t.pages > 0 ? std::numeric_limits<std::int32_t>::max() : 0;
+      t.most_rows = geometry.rows_before_wrap(record->rotate, t.computed);
       t.need = geometry.frames_for(record->rotate, t.known + 1);
       t.goal = geometry.frames_for(record->rotate, t.known + page_lines);
       t.settled = t.computed >= record->regain;

@@ -172,10 +172,13 @@ class fake_backend final : public backend {
     return {};
   }
   result<void> write(page_id p, std::int32_t lines, std::span<const std::byte> in) override {
+    if (on_write) on_write(p);
     std::memcpy(lines_.data() + static_cast<std::size_t>(p) * page_lines, in.data(),
                 static_cast<std::size_t>(lines) * sizeof(std::uint64_t));
     return {};
   }
+  /// Runs before every write.
+  std::function<void(page_id)> on_write;
   /// Mutation: copies for which this is true are left out.
   std::function<bool(const page_copy&)> skip_copy;
 

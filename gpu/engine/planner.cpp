@@ -85,6 +85,8 @@ planner::turn_work* planner::candidate(std::size_t i) {
 bool planner::may_start(turn_work& t) {
   // This plan may have evicted its pages: then it starts in the next step, which sees what is left.
   if (tenant(t.ref).idle_pages < t.view->idle + t.view->surplus) return false;
+  // What it shares with turns that this plan preempts is counted as idle there.
+  if (t.view->pages > t.view->idle && !plan_.preempted.empty()) return false;
   // A turn that waits for pages holds the rest back once its tenant is far behind.
   for (const tenant_work& other : tenants_)
     if (other.waits_for_pages && other.service + patience < tenant(t.ref).service) return false;
@@ -132,6 +134,7 @@ void planner::start(turn_work& t) {
   tenant_work& mine = tenant(t.ref);
   t.running = true;
   t.started = true;
+  sharing_started_ = sharing_started_ || t.view->pages > t.view->idle;
   ++mine.running;
   ++running_;
   mine.idle_pages -= t.view->idle + t.view->surplus;
@@ -202,6 +205,8 @@ bool planner::may_take(const turn_work& t, const turn_work& victim) {
 }
 
 bool planner::take_from_running(const turn_work& t, bool forced) {
+  // A turn started by this plan may use pages of the victim: they would not become idle.
+  if (sharing_started_) return false;
   const auto excess = [&](const turn_work& w) { return tenant(w.ref).pages - tenant(w.ref).share; };
   turn_work* victim = nullptr;
   for (turn_work* w : by_order_) {
@@ -229,8 +234,9 @@ void planner::preempt(turn_work& t) {
     r.rows = 0;
     r.pages = 0;
   }
-  theirs.idle_pages += t.view->alone;
-  idle_ += t.view->alone;
+  const std::int32_t idle = sharing_started_ ? 0 : t.view->alone;
+  theirs.idle_pages += idle;
+  idle_ += idle;
   plan_.preempted.push_back(t.ref);
 }
 

@@ -68,7 +68,8 @@ class planner {
   std::int32_t free_ = 0;
   std::int32_t idle_ = 0;
   std::int32_t running_ = 0;
-  std::int32_t rows_ = 0;  ///< planned
+  std::int32_t rows_ = 0;         ///< planned
+  bool sharing_started_ = false;  ///< a turn was started that uses pages of running turns
   step_plan plan_;
 };
 

@@ -148,17 +148,20 @@ void sequence_table::start(sequence& s, const reuse& found, const rotation& rota
     s.blocks = static_cast<std::int32_t>(s.frames.size()) / geometry_.tables();
   }
   s.committed = found.lines;
+  if (geometry_.dense()) s.blocks = std::min(s.blocks, blocks_for(s.committed));
   s.rotate = rotate;
   s.running = true;
   s.published = 0;
   s.trimmed = -1;
   s.donor = 0;
   use_visible(s);
+  ++epoch_;
 }
 
 void sequence_table::stop(sequence& s, idle_rank rank) {
   s.running = false;
   s.in_use = 0;
+  ++epoch_;
   for (auto f = s.frames.rbegin(); f != s.frames.rend(); ++f)
     if (std::exchange(f->used, false)) pool_.stop_using(f->claim, rank);
 }
@@ -181,6 +184,7 @@ void sequence_table::trim(sequence& s) {
         pool_.stop_using(f.claim, idle_rank::out_of_window);
         f.used = false;
         --s.in_use;
+        ++epoch_;
       }
     }
   }
@@ -199,12 +203,6 @@ std::int32_t sequence_table::copies_before_write(const sequence& s) const {
     copies += is_shared(tail) && (pool_.users(tail.frame) > 1 || !full) ? 1 : 0;
   }
   return copies;
-}
-
-std::int32_t sequence_table::room_before_wrap(const sequence& s) const {
-  if (!geometry_.dense() || s.rotate.ring == 0) return std::numeric_limits<std::int32_t>::max();
-  const std::int32_t oldest = std::max(s.rotate.keep, s.committed / page_lines - s.rotate.ring + 1);
-  return (oldest + geometry_.slot_blocks() - s.rotate.keep) * page_lines - s.committed;
 }
 
 std::int32_t sequence_table::exclusive(const sequence& s) const {
@@ -398,6 +396,7 @@ page_id sequence_table::import_page(sequence& s, std::int32_t table, std::int32_
 
 void sequence_table::end_import(sequence& s) {
   s.importing = false;
+  ++epoch_;
   set_rank(s, idle_rank::unused);
   if (!geometry_.dense()) return;
   s.places.assign(static_cast<std::size_t>(geometry_.slot_blocks()), -1);

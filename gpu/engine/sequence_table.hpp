@@ -93,7 +93,7 @@ class sequence_table {
   const prefix_index& index() const { return index_; }
   const std::unordered_map<sequence_id, sequence>& all() const { return sequences_; }
   std::int32_t size() const { return static_cast<std::int32_t>(sequences_.size()); }
-  /// Changes whenever what a prompt would find may have changed.
+  /// Changes whenever what a prompt would find, or who uses it, may have changed.
   std::uint64_t epoch() const { return epoch_; }
 
   sequence* find(sequence_id id);
@@ -122,9 +122,6 @@ class sequence_table {
   /// Frames to allocate for copies before a line is written behind `committed`. A shared frame that no other turn uses
   /// is seized instead when there is no room for a copy at all.
   std::int32_t copies_before_write(const sequence& s) const;
-  /// Rows that can be computed without meeting a page of the slot that the first of them still sees; INT32_MAX in the
-  /// paged layout.
-  std::int32_t room_before_wrap(const sequence& s) const;
   /// Its frames that no other running turn uses.
   std::int32_t exclusive(const sequence& s) const;
 
@@ -182,7 +179,7 @@ class sequence_table {
   prefix_index index_;
   std::vector<domain_id> held_;  ///< [page] whose lines it holds; 0: nothing since start
   std::unordered_map<sequence_id, sequence> sequences_;
-  std::uint64_t epoch_ = 0;
+  std::uint64_t epoch_ = 1;
 };
 
 }  // namespace kvern::gpu
