@@ -110,8 +110,8 @@ INSTANTIATE_TEST_SUITE_P(arch, golden_arch,
                                          golden_model{"llama3-rope", false}, golden_model{"llama-yarn", false},
                                          golden_model{"gemma2", false}, golden_model{"gemma3", false},
                                          golden_model{"gemma3-scaled", false}, golden_model{"llama-q8_0", true},
-                                         golden_model{"llama-q4_0", true}, golden_model{"llama-q5_k", false},
-                                         golden_model{"llama-q6_k", false}, golden_model{"llama-q4_k", false}),
+                                         golden_model{"llama-q4_0", true}, golden_model{"llama-q5_k", true},
+                                         golden_model{"llama-q6_k", true}, golden_model{"llama-q4_k", true}),
                          [](const auto& i) {
                            std::string name = i.param.name;
                            std::replace(name.begin(), name.end(), '-', '_');
