@@ -67,19 +67,24 @@ void packed_matrix::pack_strip(std::int64_t s, const std::byte* blocks) {
 
 void packed_matrix::place(const file_block& from, std::uint8_t* strip, int o, std::int64_t b) const {
   const packing_form& form = packing_forms[static_cast<int>(packing_)];
-  std::uint8_t* const quants = strip + b * layout_.quant_step;
-  for (int k = 0; k < block_cols; ++k) {
-    const int piece = k / 4, byte = 4 * o + k % 4;
-    const int q = from.quants[k];
-    const auto put = [&](int at, int bits) { quants[at + byte] = static_cast<std::uint8_t>(quants[at + byte] | bits); };
-    if (form.bits == 8) {
-      put(64 * piece, q);
-      continue;
-    }
-    put(64 * (piece % 4), (q & 15) << (piece / 4 * 4));
-    if (form.bits == 5) put(256, q >> 4 << piece);
-    if (form.bits == 6) put(256 + 64 * (piece / 4), q >> 4 << (piece % 4 * 2));
+  // Four quants at a time; nothing crosses a byte, so their order in a word is no matter.
+  std::uint32_t pieces[8];
+  std::memcpy(pieces, from.quants, sizeof pieces);
+  std::uint8_t* const quants = strip + b * layout_.quant_step + 4 * o;
+  const auto put = [quants](int line, std::uint32_t four) { std::memcpy(quants + 64 * line, &four, sizeof four); };
+  std::uint32_t fifth = 0;
+  std::uint32_t upper[2] = {};
+  for (int t = 0; t < 8; ++t) {
+    if (form.bits == 8) put(t, pieces[t]);
+    fifth |= (pieces[t] >> 4 & 0x01010101U) << t;
+    upper[t / 4] |= (pieces[t] >> 4 & 0x03030303U) << (t % 4 * 2);
   }
+  if (form.bits < 8)
+    for (int j = 0; j < 4; ++j) put(j, (pieces[j] & 0x0f0f0f0fU) | (pieces[j + 4] & 0x0f0f0f0fU) << 4);
+  if (form.bits == 5) put(4, fifth);
+  if (form.bits == 6)
+    for (int half = 0; half < 2; ++half) put(4 + half, upper[half]);
+
   std::uint8_t* const scales = strip + layout_.scales + b * layout_.scale_step;
   std::uint8_t* const factors =
       form.super_blocks ? strip + layout_.factors + b / super_block * layout_.factor_step : scales;
