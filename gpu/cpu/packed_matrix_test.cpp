@@ -180,7 +180,8 @@ TEST(packed_matrix, extreme_values_are_exact) {
             // Integers up to 2^24 are exact in float32; beyond, one rounding, as of the scale and of each addition.
             const auto out = test::product(*m, x, 1, 1, mode, i, team);
             for (const float y : out)
-              ASSERT_NEAR(y, exact, std::fabs(exact) * static_cast<double>(cols) * 0x1p-27) << to_string(i) << " " << fill;
+              ASSERT_NEAR(y, exact, std::fabs(exact) * static_cast<double>(cols) * 0x1p-27)
+                  << to_string(i) << " " << fill;
           }
         }
       }
