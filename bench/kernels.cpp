@@ -41,13 +41,12 @@ std::unique_ptr<matrix> random_matrix(ggml_type type, int rows, int cols, thread
     const std::uint64_t word = engine();
     std::memcpy(bytes.data() + i, &word, 8);
   }
-  const std::uint16_t scale = 0x2000;
+  const std::uint16_t scale = 0x2000;  // where f16 are: any bits there could be infinite
   for (std::size_t b = 0; b < blocks; ++b) {
-    std::memcpy(bytes.data() + b * t.type_size, &scale, 2);
-    if (type == ggml_type::q4_1) std::memcpy(bytes.data() + b * t.type_size + 2, &scale, 2);
-    if (type == ggml_type::q4_k || type == ggml_type::q6_k) {
-      std::memcpy(bytes.data() + b * t.type_size + (type == ggml_type::q6_k ? t.type_size - 2 : 2), &scale, 2);
-    }
+    std::byte* const block = bytes.data() + b * t.type_size;
+    std::memcpy(block, &scale, 2);
+    if (type != ggml_type::f32) std::memcpy(block + 2, &scale, 2);
+    if (type == ggml_type::q6_k) std::memcpy(block + t.type_size - 2, &scale, 2);
   }
   gguf_tensor tensor;
   tensor.type = type;
@@ -242,8 +241,14 @@ void register_all() {
         ->ArgsProduct({row_counts, thread_counts})
         ->ArgNames({"rows", "threads"});
   }
-  for (const auto& [name, type] :
-       {std::pair{"f32", ggml_type::f32}, {"f16", ggml_type::f16}, {"q6_k", ggml_type::q6_k}}) {
+  for (const auto& [name, type] : {std::pair{"f32", ggml_type::f32},
+                                   {"f16", ggml_type::f16},
+                                   {"q4_1", ggml_type::q4_1},
+                                   {"q5_0", ggml_type::q5_0},
+                                   {"q8_0", ggml_type::q8_0},
+                                   {"q4_k", ggml_type::q4_k},
+                                   {"q5_k", ggml_type::q5_k},
+                                   {"q6_k", ggml_type::q6_k}}) {
     add(std::string("product/") + name + "_gate_up_3072x768",
         [t = type](benchmark::State& s) { product(s, t, 3072, 768, activation_mode::fine); })
         ->ArgsProduct({{1, 8, 64}, thread_counts})

@@ -32,6 +32,7 @@ void activations::assign(const float* x, int rows, int cols, std::int64_t stride
     d.scales.resize(blocks);
     d.scaled_sums.resize(blocks);
     d.sums.resize(blocks);
+    d.first_sums.resize(blocks);
   }
 
   const auto quantise_group = [&d, x, rows, stride](int first) {
@@ -46,7 +47,8 @@ void activations::assign(const float* x, int rows, int cols, std::int64_t stride
                          .quants = d.quants.data() + at * d.block_bytes(),
                          .scales = d.scales.data() + at,
                          .scaled_sums = d.scaled_sums.data() + at,
-                         .sums = d.sums.data() + at});
+                         .sums = d.sums.data() + at,
+                         .first_sums = d.first_sums.data() + at});
     }
   };
   const int whole = rows / tile_rows;

@@ -23,7 +23,7 @@ struct activations::data {
   std::int64_t blocks = 0;
   std::vector<std::int8_t> quants;
   std::vector<float> scales, scaled_sums;
-  std::vector<std::int32_t> sums;
+  std::vector<std::int32_t> sums, first_sums;
 
   bool fine() const { return mode == activation_mode::fine; }
   int block_bytes() const { return fine() ? 2 * block_cols : block_cols; }
@@ -31,7 +31,8 @@ struct activations::data {
   /// The group that begins at row `first`.
   tile_input group(int first) const {
     const std::int64_t at = first * blocks;
-    return {quants.data() + at * block_bytes(), scales.data() + at, scaled_sums.data() + at, sums.data() + at};
+    return {quants.data() + at * block_bytes(), scales.data() + at, scaled_sums.data() + at, sums.data() + at,
+            first_sums.data() + at};
   }
 };
 

@@ -10,13 +10,12 @@
 #include <vector>
 
 #include "gpu/cache/step_check.hpp"
+#include "gpu/cpu/decoder_config.hpp"
+#include "gpu/cpu/decoder_forward.hpp"
+#include "gpu/cpu/decoder_weights.hpp"
 #include "gpu/cpu/kv_store.hpp"
-#include "gpu/cpu/llama_config.hpp"
-#include "gpu/cpu/llama_forward.hpp"
-#include "gpu/cpu/llama_weights.hpp"
 #include "gpu/cpu/machine.hpp"
 #include "gpu/cpu/page_plan.hpp"
-#include "gpu/cpu/rope_table.hpp"
 #include "gpu/cpu/thread_team.hpp"
 
 namespace kvern::gpu::cpu {
@@ -32,9 +31,9 @@ class cpu_backend final : public backend {
   struct parts {
     explicit parts(int threads) : team(threads) {}
     thread_team team;
-    llama_config config;
-    llama_weights weights;
-    std::unique_ptr<llama_forward> forward;
+    decoder_config config;
+    decoder_weights weights;
+    std::unique_ptr<decoder_forward> forward;
   };
 
   cpu_backend(std::unique_ptr<parts> model, kv_store store, backend_info info)
@@ -91,7 +90,7 @@ result<void> check_options(const cpu_options& options) {
 result<std::unique_ptr<backend>> load(const std::shared_ptr<const gguf_file>& file, const cpu_options& options) {
   const auto failed = [](auto& from) { return std::unexpected(std::move(from.error())); };
   if (auto ok = check_options(options); !ok) return failed(ok);
-  auto config = read_llama_config(*file);
+  auto config = read_decoder_config(*file);
   if (!config) return failed(config);
   const std::int32_t context = options.context > 0 ? options.context : std::min(config->context, default_context);
   if (context > config->context)
@@ -112,14 +111,13 @@ result<std::unique_ptr<backend>> load(const std::shared_ptr<const gguf_file>& fi
   auto model = std::make_unique<cpu_backend::parts>(options.threads > 0 ? options.threads : usable_cores());
   model->config = std::move(*config);
   const isa kernels = best_isa();
-  auto weights = llama_weights::load(file, model->config, kernels, model->team, options.progress);
+  auto weights = decoder_weights::load(file, model->config, kernels, model->team, options.progress);
   if (!weights) return failed(weights);
   model->weights = std::move(*weights);
-  auto rope = rope_table::create(model->config.rope, context);
-  if (!rope) return failed(rope);
-  auto forward = llama_forward::create(
-      model->config, model->weights, std::move(*rope),
-      {.max_rows = options.max_rows, .activations = options.activations, .kernels = kernels}, model->team);
+  auto forward = decoder_forward::create(
+      model->config, model->weights,
+      {.max_rows = options.max_rows, .context = context, .activations = options.activations, .kernels = kernels},
+      model->team);
   if (!forward) return failed(forward);
   model->forward = std::move(*forward);
 

@@ -1,4 +1,4 @@
-// Tiny models of every weight type against the float64 reference of tests/golden/arch.
+// Tiny models of every architecture and weight type against the float64 reference of tests/golden/arch.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ struct golden_model {
 
 void PrintTo(const golden_model& m, std::ostream* out) { *out << m.name; }
 
-class golden_llama : public testing::TestWithParam<golden_model> {
+class golden_arch : public testing::TestWithParam<golden_model> {
  protected:
   void SetUp() override {
     const std::string name = std::string("arch/") + GetParam().name;
@@ -75,7 +75,7 @@ class golden_llama : public testing::TestWithParam<golden_model> {
   test::tokens prompt_;
 };
 
-TEST_P(golden_llama, fine_logits_are_near_the_reference) {
+TEST_P(golden_arch, fine_logits_are_near_the_reference) {
   const auto b = test::load(gguf_, options());
   const distance d = from_reference(*b);
   RecordProperty("max", fmt::format("{:.2e}", d.max));
@@ -84,7 +84,7 @@ TEST_P(golden_llama, fine_logits_are_near_the_reference) {
   EXPECT_LE(d.rms, GetParam().integer ? fine_rms : float_max);
 }
 
-TEST_P(golden_llama, fast_logits_are_within_what_8_bits_allow) {
+TEST_P(golden_arch, fast_logits_are_within_what_8_bits_allow) {
   auto o = options();
   o.activations = activation_mode::fast;
   const auto b = test::load(gguf_, o);
@@ -95,7 +95,7 @@ TEST_P(golden_llama, fast_logits_are_within_what_8_bits_allow) {
   EXPECT_LE(d.rms, fast_rms);
 }
 
-TEST_P(golden_llama, greedy_tokens_are_equal) {
+TEST_P(golden_arch, greedy_tokens_are_equal) {
   const auto expected = json::value_to<test::tokens>(reference_.at("greedy_ids"));
   for (const kv_type kv : {kv_type::f32, kv_type::f16}) {
     auto o = options();
@@ -105,12 +105,13 @@ TEST_P(golden_llama, greedy_tokens_are_equal) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(arch, golden_llama,
+INSTANTIATE_TEST_SUITE_P(arch, golden_arch,
                          testing::Values(golden_model{"llama", false}, golden_model{"llama-f16", false},
                                          golden_model{"llama3-rope", false}, golden_model{"llama-yarn", false},
-                                         golden_model{"llama-q8_0", true}, golden_model{"llama-q4_0", true},
-                                         golden_model{"llama-q5_k", false}, golden_model{"llama-q6_k", false},
-                                         golden_model{"llama-q4_k", false}),
+                                         golden_model{"gemma2", false}, golden_model{"gemma3", false},
+                                         golden_model{"gemma3-scaled", false}, golden_model{"llama-q8_0", true},
+                                         golden_model{"llama-q4_0", true}, golden_model{"llama-q5_k", true},
+                                         golden_model{"llama-q6_k", true}, golden_model{"llama-q4_k", true}),
                          [](const auto& i) {
                            std::string name = i.param.name;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -66,18 +66,4 @@ const kernels& kernels_for(isa i) {
   return scalar_kernels();
 }
 
-strip_layout layout_of(packing p, std::int64_t blocks) {
-  constexpr std::int64_t nibbles = 256, bytes = 512, halves = 32;
-  const auto round = [](std::int64_t n) { return (n + 63) / 64 * 64; };
-  switch (p) {
-    case packing::q4_1:
-      return {nibbles + 2 * halves, nibbles, nibbles + 2 * halves, blocks * (nibbles + 2 * halves)};
-    case packing::q4_0:
-      return {nibbles, blocks * nibbles, halves, round(blocks * (nibbles + halves))};
-    case packing::q8_0:
-      return {bytes, blocks * bytes, halves, round(blocks * (bytes + halves))};
-  }
-  return {};
-}
-
 }  // namespace kvern::gpu::cpu

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 
 #include "gpu/cpu/kernel_test_data.hpp"
 
@@ -118,13 +119,14 @@ inline void compare_half_conversion(const kernels& k) {
 struct quantised_rows {
   std::vector<std::int8_t> quants;
   std::vector<float> scales, scaled_sums;
-  std::vector<std::int32_t> sums;
+  std::vector<std::int32_t> sums, first_sums;
 
   quantised_rows(const kernels& k, const std::vector<float>& x, int rows, std::int64_t blocks, bool fine)
       : quants(static_cast<std::size_t>(rows * blocks * (fine ? 64 : 32))),
         scales(static_cast<std::size_t>(rows * blocks)),
         scaled_sums(scales.size()),
-        sums(scales.size()) {
+        sums(scales.size()),
+        first_sums(scales.size()) {
     for (int r = 0; r < rows; ++r) {
       k.quantise({.x = x.data() + r * blocks * 32,
                   .blocks = blocks,
@@ -134,11 +136,30 @@ struct quantised_rows {
                   .quants = quants.data(),
                   .scales = scales.data(),
                   .scaled_sums = scaled_sums.data(),
-                  .sums = sums.data()});
+                  .sums = sums.data(),
+                  .first_sums = first_sums.data()});
     }
   }
-  tile_input input() const { return {quants.data(), scales.data(), scaled_sums.data(), sums.data()}; }
+  tile_input input() const {
+    return {quants.data(), scales.data(), scaled_sums.data(), sums.data(), first_sums.data()};
+  }
 };
+
+/// Two strips of random bits with finite f16.
+inline std::vector<std::byte> random_strips(packing p, const strip_layout& layout, std::int64_t blocks,
+                                            random_source& random) {
+  const packing_form& form = packing_forms[static_cast<int>(p)];
+  auto strips = random.bytes(static_cast<std::size_t>(2 * layout.bytes));
+  for (std::int64_t b = 0; b < 2 * blocks; ++b) {
+    const std::int64_t in_strip = b % blocks;
+    const std::int64_t at =
+        b / blocks * layout.bytes + (form.super_blocks ? layout.factors + in_strip / super_block * layout.factor_step
+                                                       : layout.scales + in_strip * layout.scale_step);
+    for (int i = 0; i < (form.minima ? 32 : 16); ++i)
+      strips[static_cast<std::size_t>(at + 2 * i + 1)] &= std::byte{0xbb};
+  }
+  return strips;
+}
 
 inline void compare_tiles(const kernels& k, random_source& random) {
   const kernels& reference = scalar_kernels();
@@ -149,18 +170,13 @@ inline void compare_tiles(const kernels& k, random_source& random) {
         const quantised_rows mine(k, x, rows, blocks, fine), theirs(reference, x, rows, blocks, fine);
         ASSERT_EQ(mine.quants, theirs.quants);
         ASSERT_EQ(mine.sums, theirs.sums);
+        ASSERT_EQ(mine.first_sums, theirs.first_sums);
         expect_same_bits(mine.scales, theirs.scales);
         expect_same_bits(mine.scaled_sums, theirs.scaled_sums);
-        for (const packing p : {packing::q4_0, packing::q4_1, packing::q8_0}) {
+        for (int n = 0; n < static_cast<int>(std::size(packing_forms)); ++n) {
+          const auto p = static_cast<packing>(n);
           const strip_layout layout = layout_of(p, blocks);
-          auto strip = random.bytes(static_cast<std::size_t>(2 * layout.bytes));
-          for (std::int64_t b = 0; b < 2 * blocks; ++b) {
-            for (int i = 0; i < (p == packing::q4_1 ? 32 : 16); ++i) {  // finite scales
-              std::byte& high = strip[static_cast<std::size_t>(b / blocks * layout.bytes + layout.scales +
-                                                               b % blocks * layout.scale_step + 2 * i + 1)];
-              high &= std::byte{0xbb};
-            }
-          }
+          const auto strip = random_strips(p, layout, blocks, random);
           for (const int outputs : {16, 9, 8, 3, 32, 19}) {  // of one strip, of two
             const auto run = [&](const kernels& t) {
               std::vector<float> out(static_cast<std::size_t>(rows) * 35, 7);

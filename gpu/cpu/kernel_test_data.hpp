@@ -11,10 +11,12 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "gpu/cpu/kernels.hpp"
 #include "gpu/cpu/matrix.hpp"
+#include "gpu/quants/dequantize.hpp"
 #include "model/gguf/gguf.hpp"
 
 namespace kvern::gpu::cpu::test {
@@ -70,6 +72,12 @@ inline float half_value(std::uint16_t h) {
   return static_cast<float>((h & 0x8000) != 0 ? -size : size);
 }
 
+/// Types whose values test_tensor has from dequantize(), which has tests of its own.
+inline bool dequantised(ggml_type type) {
+  return type == ggml_type::q5_0 || type == ggml_type::q5_1 || type == ggml_type::q4_k || type == ggml_type::q5_k ||
+         type == ggml_type::q6_k;
+}
+
 /// A random tensor in the file's blocks, with finite scales, and its values in double precision.
 struct test_tensor {
   std::vector<std::byte> blocks;
@@ -92,6 +100,14 @@ struct test_tensor {
         const float x = random.normal(1)[0];
         std::memcpy(blocks.data() + at, &x, 4);
         values.push_back(x);
+        continue;
+      }
+      if (dequantised(type)) {
+        put_half(type == ggml_type::q6_k ? at + t.type_size - 2 : at);
+        if (type != ggml_type::q5_0 && type != ggml_type::q6_k) put_half(at + 2);
+        std::vector<float> exact(t.block_size);
+        dequantize(type, std::span(blocks).subspan(at, t.type_size), exact);
+        values.insert(values.end(), exact.begin(), exact.end());
         continue;
       }
       const double scale = put_half(at);

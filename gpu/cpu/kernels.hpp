@@ -11,7 +11,27 @@ namespace kvern::gpu::cpu {
 enum class isa;
 
 /// Weight formats with integer kernels. Sixteen output rows are a strip; a strip's block holds 32 inputs of them.
-enum class packing { q4_0, q4_1, q8_0 };
+enum class packing { q4_0, q4_1, q5_0, q5_1, q8_0, q4_k, q5_k, q6_k };
+
+/// What a block of a format is made of: a weight is scale * (quant - offset) + minimum.
+struct packing_form {
+  int bits;           ///< of a quant as stored, unsigned: 4, 5, 6 or 8
+  int offset;         ///< 0 or a power of two
+  bool minima;        ///< else the minimum is 0
+  bool super_blocks;  ///< scales and minima are bytes, times f16 factors that serve 8 blocks
+  bool halves;        ///< a scale serves 16 inputs, not 32
+};
+inline constexpr packing_form packing_forms[] = {
+    {4, 8, false, false, false},    // q4_0
+    {4, 0, true, false, false},     // q4_1
+    {5, 16, false, false, false},   // q5_0
+    {5, 0, true, false, false},     // q5_1
+    {8, 128, false, false, false},  // q8_0
+    {4, 0, true, true, false},      // q4_k
+    {5, 0, true, true, false},      // q5_k
+    {6, 32, false, true, true},     // q6_k
+};
+inline constexpr int super_block = 8;  ///< blocks
 
 inline constexpr int strip_rows = 16;
 inline constexpr int block_cols = 32;
@@ -19,27 +39,31 @@ inline constexpr int tile_rows = 8;        ///< most rows of activations a kerne
 inline constexpr int attention_tile = 48;  ///< most query vectors an attention kernel takes at once
 inline constexpr int block_lines = 32;     ///< keys of an attention block
 
-/// Where a block of a strip lies: quants at `b * quant_step`, f16 scales at `scales + b * scale_step`.
+/// Where block b of a strip lies: quants at `b * quant_step`, scales at `scales + b * scale_step`, factors at
+/// `factors + b / super_block * factor_step`.
 ///
-/// Quants of q4_*: 4 x 64 bytes; byte 4 * row + i of piece j holds input 4 j + i in its low nibble and 16 + 4 j + i in
-/// its high nibble. Of q8_0: 8 x 64 bytes, byte 4 * row + i of piece j holds input 4 j + i plus 128. Scales: 16 f16,
-/// then (q4_1) 16 f16 minima. Everything is 64-byte aligned but the scales of q4_0 and q8_0, which follow the quants of
-/// all blocks.
+/// Quants: piece t of 8 is the 64 bytes whose byte 4 * row + i belongs to input 4 t + i. Of 8 bits: the 8 pieces. Of
+/// fewer: 4 x 64 bytes, the low nibbles of piece j in the low nibble and those of piece j + 4 in the high one; then, of
+/// 5 bits, 64 bytes whose bit t is the fifth bit of piece t; of 6 bits, 2 x 64 bytes, of which the first holds the
+/// upper two bits of piece j at bit 2 j and the second those of piece j + 4. Scales: 16 f16, then 16 f16 minima if
+/// there are any; with super-blocks 16 signed bytes and another 16, of the minima or of the second halves. Factors: 16
+/// f16, then 16 f16 for the minima. Quants are 64-byte aligned.
 struct strip_layout {
-  std::int64_t quant_step, scales, scale_step, bytes;
+  std::int64_t quant_step, scales, scale_step, factors, factor_step, bytes;
 };
 strip_layout layout_of(packing p, std::int64_t blocks);
 
 /// Rows of quantised activations that one tile reads, `rows` of them (8, 4, 2 or 1) interleaved.
 ///
 /// `quants`: for block b, piece t (8 of the high plane, then, when fine, 8 of the low plane) and row r, 4 bytes at
-/// ((b * pieces + t) * rows + r) * 4. `scales`, `scaled_sums` (scale * sum of the block's integers) and `sums` at
-/// b * rows + r.
+/// ((b * pieces + t) * rows + r) * 4. At b * rows + r: `scales`, `scaled_sums` (scale * sum of the block's integers),
+/// `sums` and `first_sums` (of the block's first 16 integers).
 struct tile_input {
   const std::int8_t* quants;
   const float* scales;
   const float* scaled_sums;
   const std::int32_t* sums;
+  const std::int32_t* first_sums;
 };
 
 /// One or two neighbouring strips times one tile: out[r * out_stride + o] for all outputs o of the strips, of which the
@@ -67,6 +91,7 @@ struct quantise_args {
   float* scales;
   float* scaled_sums;
   std::int32_t* sums;
+  std::int32_t* first_sums;
 };
 
 /// Up to attention_tile query vectors of one KV head against one block of keys. All strides are head_dim rounded up to

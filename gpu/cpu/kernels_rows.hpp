@@ -29,7 +29,7 @@ void quantise_kernel(const quantise_args& a) {
     // Not finite: 0 * inf is NaN, so the integers are chosen here and not computed.
     const vi q0 = finite ? sub(bits(fma(x0, inverse, magic)), bias) : broadcast(std::int32_t{0});
     const vi q1 = finite ? sub(bits(fma(x1, inverse, magic)), bias) : broadcast(std::int32_t{0});
-    const std::int32_t total = sum(add(q0, q1));
+    const std::int32_t first = sum(q0), total = first + sum(q1);
 
     alignas(64) std::int8_t bytes[64];
     if (a.fine) {
@@ -49,6 +49,7 @@ void quantise_kernel(const quantise_args& a) {
     a.scales[at] = scale;
     a.scaled_sums[at] = scale * static_cast<float>(total);
     a.sums[at] = total;
+    a.first_sums[at] = first;
   }
 }
 

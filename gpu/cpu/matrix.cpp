@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
 #include <limits>
 
 #include "gpu/cpu/float_matrix.hpp"
@@ -28,16 +29,11 @@ result<std::unique_ptr<matrix>> matrix::pack(const gguf_tensor& tensor, std::uin
   }
   const auto blocks = tensor.data.subspan(first_row * row_bytes, rows * row_bytes);
   const int r = static_cast<int>(rows), c = static_cast<int>(cols);
-  switch (tensor.type) {
-    case ggml_type::q4_0:
-      return packed_matrix::pack(packing::q4_0, blocks, r, c, i, team);
-    case ggml_type::q4_1:
-      return packed_matrix::pack(packing::q4_1, blocks, r, c, i, team);
-    case ggml_type::q8_0:
-      return packed_matrix::pack(packing::q8_0, blocks, r, c, i, team);
-    default:
-      return float_matrix::pack(tensor.type, blocks, r, c, i);
+  for (int n = 0; n < static_cast<int>(std::size(packing_forms)); ++n) {
+    const auto p = static_cast<packing>(n);
+    if (type_of(p) == tensor.type) return packed_matrix::pack(p, blocks, r, c, i, team);
   }
+  return float_matrix::pack(tensor.type, blocks, r, c, i);
 }
 
 }  // namespace kvern::gpu::cpu

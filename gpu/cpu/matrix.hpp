@@ -41,9 +41,9 @@ class activations {
 /// A weight matrix [rows = outputs][cols = inputs], packed once at load for one instruction set. Immutable.
 class matrix {
  public:
-  /// Packs `rows` rows of a tensor of `cols` columns, beginning at `first_row`. Any type of ggml_type works: Q4_0, Q4_1
-  /// and Q8_0 run packed integer kernels, the others a dequantising float kernel. Errors: `model_invalid` (columns not
-  /// a multiple of the block), `out_of_memory`.
+  /// Packs `rows` rows of a tensor of `cols` columns, beginning at `first_row`. Any type of ggml_type works: those
+  /// of `packing` (Q4_0 to Q8_0, Q4_K to Q6_K) run packed integer kernels, the others a dequantising float kernel.
+  /// Errors: `model_invalid` (columns not a multiple of the block), `out_of_memory`.
   static result<std::unique_ptr<matrix>> pack(const gguf_tensor& tensor, std::uint64_t first_row, std::uint64_t rows,
                                               isa i, thread_team& team);
   virtual ~matrix() = default;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "gpu/cpu/activations_data.hpp"
+#include "gpu/cpu/packed_strip.hpp"
 
 namespace kvern::gpu::cpu {
 namespace {
@@ -12,23 +13,23 @@ namespace {
 // Rows of activations that go over a strip while it is in the first-level cache; they stay in the second.
 constexpr int rows_in_item = 64;
 
-// Bytes of the file's blocks: f16 scale, (q4_1) f16 minimum, quants.
-struct file_block {
-  int quants, bytes;
-};
-file_block file_block_of(packing p) {
-  switch (p) {
-    case packing::q4_0:
-      return {2, 18};
-    case packing::q4_1:
-      return {4, 20};
-    case packing::q8_0:
-      return {2, 34};
-  }
-  return {};
-}
-
 }  // namespace
+
+strip_layout layout_of(packing p, std::int64_t blocks) {
+  const packing_form& form = packing_forms[static_cast<int>(p)];
+  const std::int64_t quants = form.bits * 64;
+  const std::int64_t scales = form.super_blocks ? 32 : form.minima ? 64 : 32;
+  strip_layout l{};
+  const bool together = scales == 64;  // quants stay aligned with the scales between them
+  l.quant_step = together ? quants + scales : quants;
+  l.scales = together ? quants : blocks * quants;
+  l.scale_step = together ? l.quant_step : scales;
+  l.factors = blocks * (quants + scales);
+  l.factor_step = form.super_blocks ? (form.minima ? 64 : 32) : 0;
+  const std::int64_t end = l.factors + (blocks + super_block - 1) / super_block * l.factor_step;
+  l.bytes = (end + 63) / 64 * 64;
+  return l;
+}
 
 packed_matrix::packed_matrix(packing p, int rows, int cols, isa i, memory_block memory)
     : packing_(p),
@@ -55,32 +56,42 @@ result<std::unique_ptr<matrix>> packed_matrix::pack(packing p, std::span<const s
 }
 
 void packed_matrix::pack_strip(std::int64_t s, const std::byte* blocks) {
-  const file_block file = file_block_of(packing_);
+  const ggml_type_traits& type = traits(type_of(packing_));
+  const std::int64_t row_bytes = std::int64_t{cols_} / type.block_size * type.type_size;
   std::uint8_t* const to = memory_.as<std::uint8_t>() + s * layout_.bytes;
-  for (int o = 0; o < strip_rows; ++o) {
-    const std::int64_t row = s * strip_rows + o;
-    for (std::int64_t b = 0; b < blocks_; ++b) {
-      std::uint8_t* const quants = to + b * layout_.quant_step;
-      std::uint8_t* const scales = to + layout_.scales + b * layout_.scale_step;
-      if (row >= rows_) {
-        // Zero weights; of q8_0 that is the offset, so that the integers cancel as well.
-        if (packing_ == packing::q8_0) {
-          for (int t = 0; t < 8; ++t) std::memset(quants + 64 * t + 4 * o, 128, 4);
-        }
-        continue;
-      }
-      const std::byte* const from = blocks + (row * blocks_ + b) * file.bytes;
-      std::memcpy(scales + 2 * o, from, 2);
-      if (packing_ == packing::q4_1) std::memcpy(scales + 2 * (strip_rows + o), from + 2, 2);
-      std::uint8_t q[32];
-      std::memcpy(q, from + file.quants, static_cast<std::size_t>(file.bytes - file.quants));
-      if (packing_ == packing::q8_0) {
-        for (int k = 0; k < 32; ++k) quants[64 * (k / 4) + 4 * o + k % 4] = static_cast<std::uint8_t>(q[k] ^ 0x80);
-      } else {
-        for (int k = 0; k < 16; ++k) quants[64 * (k / 4) + 4 * o + k % 4] = q[k];
-      }
-    }
+  const int rows = static_cast<int>(std::min<std::int64_t>(strip_rows, rows_ - s * strip_rows));
+  for (int o = 0; o < rows; ++o)
+    for (std::int64_t b = 0; b < blocks_; ++b)
+      place(read_file_block(packing_, blocks + (s * strip_rows + o) * row_bytes, b), to, o, b);
+}
+
+void packed_matrix::place(const file_block& from, std::uint8_t* strip, int o, std::int64_t b) const {
+  const packing_form& form = packing_forms[static_cast<int>(packing_)];
+  // Four quants at a time; nothing crosses a byte, so their order in a word is no matter.
+  std::uint32_t pieces[8];
+  std::memcpy(pieces, from.quants, sizeof pieces);
+  std::uint8_t* const quants = strip + b * layout_.quant_step + 4 * o;
+  const auto put = [quants](int line, std::uint32_t four) { std::memcpy(quants + 64 * line, &four, sizeof four); };
+  std::uint32_t fifth = 0;
+  std::uint32_t upper[2] = {};
+  for (int t = 0; t < 8; ++t) {
+    if (form.bits == 8) put(t, pieces[t]);
+    fifth |= (pieces[t] >> 4 & 0x01010101U) << t;
+    upper[t / 4] |= (pieces[t] >> 4 & 0x03030303U) << (t % 4 * 2);
   }
+  if (form.bits < 8)
+    for (int j = 0; j < 4; ++j) put(j, (pieces[j] & 0x0f0f0f0fU) | (pieces[j + 4] & 0x0f0f0f0fU) << 4);
+  if (form.bits == 5) put(4, fifth);
+  if (form.bits == 6)
+    for (int half = 0; half < 2; ++half) put(4 + half, upper[half]);
+
+  std::uint8_t* const scales = strip + layout_.scales + b * layout_.scale_step;
+  std::uint8_t* const factors =
+      form.super_blocks ? strip + layout_.factors + b / super_block * layout_.factor_step : scales;
+  std::memcpy(factors + 2 * o, &from.factors[0], 2);
+  if (form.minima) std::memcpy(factors + 2 * (strip_rows + o), &from.factors[1], 2);
+  if (form.super_blocks)
+    for (int i = 0; i < 2; ++i) std::memcpy(scales + strip_rows * i + o, &from.bytes[i], 1);
 }
 
 void packed_matrix::multiply(const activations& x, float* out, std::int64_t out_stride, thread_team& team) const {
@@ -119,27 +130,14 @@ void packed_matrix::multiply(const activations& x, float* out, std::int64_t out_
 }
 
 void packed_matrix::row(int o, float* out) const {
-  const std::uint8_t* const from = strip(o / strip_rows);
   const int lane = o % strip_rows;
   for (std::int64_t b = 0; b < blocks_; ++b) {
-    const std::uint8_t* const quants = from + b * layout_.quant_step;
-    const std::uint8_t* const scales = from + layout_.scales + b * layout_.scale_step;
-    std::uint16_t halves[2] = {};
-    std::memcpy(&halves[0], scales + 2 * lane, 2);
-    if (packing_ == packing::q4_1) std::memcpy(&halves[1], scales + 2 * (strip_rows + lane), 2);
-    float factors[2];
-    kernels_.widen_half(halves, factors, 2);
+    const packed_block w(packing_, layout_, strip(o / strip_rows), b);
+    const float scale[2] = {w.scale(lane, 0), w.scale(lane, 1)};
+    const float minimum = w.minimum(lane);
     for (int k = 0; k < block_cols; ++k) {
-      float* const to = out + b * block_cols + k;
-      const int piece = k / 4, byte = 4 * lane + k % 4;
-      if (packing_ == packing::q8_0) {
-        *to = static_cast<float>(static_cast<std::int8_t>(quants[64 * piece + byte] ^ 0x80)) * factors[0];
-        continue;
-      }
-      const int both = quants[64 * (piece % 4) + byte];
-      const int q = piece < 4 ? both & 15 : both >> 4;
-      *to = packing_ == packing::q4_0 ? static_cast<float>(q - 8) * factors[0]
-                                      : static_cast<float>(q) * factors[0] + factors[1];
+      const float product = scale[k / 16] * static_cast<float>(w.quant(lane, k) - w.form.offset);
+      out[b * block_cols + k] = w.form.minima ? product + minimum : product;
     }
   }
 }

@@ -1,28 +1,46 @@
 #include "gpu/cpu/packed_matrix.hpp"
 
 #include <algorithm>
+#include <iterator>
 
+#include "gpu/cpu/file_block.hpp"
 #include "gpu/cpu/matrix_test_data.hpp"
 
 namespace kvern::gpu::cpu {
 namespace {
 
-constexpr ggml_type types[] = {ggml_type::q4_0, ggml_type::q4_1, ggml_type::q8_0};
+constexpr packing packings[] = {packing::q4_0, packing::q4_1, packing::q5_0, packing::q5_1,
+                                packing::q8_0, packing::q4_k, packing::q5_k, packing::q6_k};
+static_assert(std::size(packings) == std::size(packing_forms));
+
+/// About `cols` columns: whole blocks of the type.
+int whole_blocks(ggml_type type, int cols) {
+  const int size = static_cast<int>(traits(type).block_size);
+  return (cols + size - 1) / size * size;
+}
+
+/// What scale * quant can be in a test_tensor, whose f16 are below 2^-5.
+double largest_product(packing p) {
+  const packing_form& form = packing_forms[static_cast<int>(p)];
+  return ((1 << form.bits) - 1) * (p == packing::q6_k ? 128 : form.super_blocks ? 63 : 1) * 0x1p-5;
+}
 
 TEST(packed_matrix, rows_are_the_files_values) {
   test::random_source random;
   SCOPED_TRACE(testing::Message() << "seed " << random.seed());
   thread_team team(2);
-  for (const ggml_type type : types) {
-    const test::test_tensor t(type, 37, 96, random);
+  for (const packing p : packings) {
+    const ggml_type type = type_of(p);
+    const int cols = whole_blocks(type, 96);
+    const test::test_tensor t(type, 37, cols, random);
     for (const isa i : test::available()) {
       const auto m = test::packed(t.tensor, 0, 37, i, team);
-      std::vector<float> row(96);
+      std::vector<float> row(static_cast<std::size_t>(cols));
       for (int o = 0; o < 37; ++o) {
         m->row(o, row.data());
-        for (std::size_t k = 0; k < 96; ++k) {
+        for (std::size_t k = 0; k < row.size(); ++k) {
           // Scale and quant multiply exactly in double; the file's value is that, rounded where a minimum is added.
-          const double exact = t.values[static_cast<std::size_t>(o) * 96 + k];
+          const double exact = t.values[static_cast<std::size_t>(o) * row.size() + k];
           ASSERT_NEAR(row[k], exact, std::fabs(exact) * 0x1p-24);
         }
       }
@@ -35,8 +53,10 @@ TEST(packed_matrix, products_match_double_precision) {
   test::random_source random;
   SCOPED_TRACE(testing::Message() << "seed " << random.seed());
   thread_team team(2);
-  const int rows = 11, outputs = 50, cols = 576;
-  for (const ggml_type type : types) {
+  const int rows = 11, outputs = 50;
+  for (const packing p : packings) {
+    const ggml_type type = type_of(p);
+    const int cols = whole_blocks(type, 576);
     const test::test_tensor t(type, outputs, cols, random);
     const auto x = random.normal(static_cast<std::size_t>(rows * cols));
     for (const activation_mode mode : {activation_mode::fine, activation_mode::fast}) {
@@ -56,7 +76,7 @@ TEST(packed_matrix, products_match_double_precision) {
               exact += w * x[static_cast<std::size_t>(r * cols + k)];
               rounding += std::fabs(w) * 0.51 * peak / levels;
               // Of the larger terms before a minimum or an offset cancels them.
-              magnitude += (std::fabs(w) + 15 * 0x1p-5) * peak;
+              magnitude += (std::fabs(w) + largest_product(p)) * peak;
             }
           }
           const double tolerance = rounding + magnitude * (cols / 32 * 2 + 8) * 0x1p-24;
@@ -70,8 +90,9 @@ TEST(packed_matrix, products_match_double_precision) {
 TEST(packed_matrix, one_result_for_every_batch_thread_count_and_instruction_set) {
   test::random_source random;
   SCOPED_TRACE(testing::Message() << "seed " << random.seed());
-  for (const ggml_type type : types) {
-    const test::test_tensor t(type, 45, 160, random);
+  for (const packing p : packings) {
+    const ggml_type type = type_of(p);
+    const test::test_tensor t(type, 45, whole_blocks(type, 160), random);
     test::expect_one_result(t.tensor, 3, 42, random);
   }
 }
@@ -131,31 +152,36 @@ TEST(packed_matrix, a_row_that_is_not_finite_is_nan_and_harms_no_other) {
 /// The largest integers there can be: nothing wraps or saturates.
 TEST(packed_matrix, extreme_values_are_exact) {
   thread_team team(1);
-  for (const ggml_type type : types) {
+  for (const packing p : packings) {
+    const ggml_type type = type_of(p);
     const std::size_t bytes = traits(type).type_size;
     for (const int fill : {0x00, 0x7f, 0x80, 0xff}) {
       std::vector<std::byte> blocks(bytes * 16, static_cast<std::byte>(fill));
       const std::uint16_t one = 0x3c00, none = 0;
+      const bool minima = packing_forms[static_cast<int>(p)].minima;
       for (std::size_t o = 0; o < 16; ++o) {
-        std::memcpy(blocks.data() + o * bytes, &one, 2);
-        if (type == ggml_type::q4_1) std::memcpy(blocks.data() + o * bytes + 2, &none, 2);
+        std::memcpy(blocks.data() + o * bytes + (p == packing::q6_k ? bytes - 2 : 0), &one, 2);
+        if (minima) std::memcpy(blocks.data() + o * bytes + 2, &none, 2);
       }
       gguf_tensor t;
       t.type = type;
-      t.dims = {32, 16, 1, 1};
+      const std::size_t cols = traits(type).block_size;
+      t.dims = {cols, 16, 1, 1};
       t.data = blocks;
       for (const float sign : {1.0F, -1.0F}) {
-        const std::vector<float> x(32, sign * 16256.0F);
+        const std::vector<float> x(cols, sign * 16256.0F);
         for (const isa i : test::available()) {
           const auto m = test::packed(t, 0, 16, i, team);
-          std::vector<float> row(32);
+          std::vector<float> row(cols);
           m->row(5, row.data());
           double exact = 0;
           for (const float w : row) exact += static_cast<double>(w) * x[0];
           for (const activation_mode mode : {activation_mode::fine, activation_mode::fast}) {
-            // Integers up to 2^24 are exact in float32; beyond, one rounding, as of the scale.
+            // Integers up to 2^24 are exact in float32; beyond, one rounding, as of the scale and of each addition.
             const auto out = test::product(*m, x, 1, 1, mode, i, team);
-            for (const float y : out) ASSERT_NEAR(y, exact, std::fabs(exact) * 0x1p-22) << to_string(i) << " " << fill;
+            for (const float y : out)
+              ASSERT_NEAR(y, exact, std::fabs(exact) * static_cast<double>(cols) * 0x1p-27)
+                  << to_string(i) << " " << fill;
           }
         }
       }

@@ -43,21 +43,25 @@ std::vector<double> frequencies(const rope_config& config) {
 }  // namespace
 
 result<rope_table> rope_table::create(const rope_config& config, std::int32_t context) {
-  const auto half = static_cast<std::uint64_t>(config.dims / 2);
-  auto memory =
-      memory_block::create(2 * half * static_cast<std::uint64_t>(context) * sizeof(float), "the table of rotations");
+  auto memory = memory_block::create(
+      static_cast<std::uint64_t>(config.dims) * static_cast<std::uint64_t>(context) * sizeof(float),
+      "the table of rotations");
   if (!memory) return std::unexpected(std::move(memory.error()));
-  const std::vector<double> frequency = frequencies(config);
   const double magnitude =
       config.scaling == rope_scaling::yarn ? config.magnitude * (1 + 0.1 * std::log(config.factor)) : config.magnitude;
-  auto* out = memory->as<float>();
-  for (std::int32_t position = 0; position < context; ++position, out += 2 * half)
-    for (std::size_t i = 0; i < half; ++i) {
-      const double angle = position * frequency[i];
-      out[i] = static_cast<float>(magnitude * std::cos(angle));
-      out[half + i] = static_cast<float>(magnitude * std::sin(angle));
-    }
-  return rope_table(static_cast<std::int32_t>(half), std::move(*memory));
+  rope_table table(context, frequencies(config), magnitude, std::move(*memory));
+  auto* out = table.memory_.as<float>();
+  for (std::int32_t position = 0; position < context; ++position, out += config.dims) table.compute(position, out);
+  return table;
+}
+
+void rope_table::compute(std::int32_t position, float* out) const {
+  const std::size_t pairs = frequency_.size();
+  for (std::size_t i = 0; i < pairs; ++i) {
+    const double angle = position * frequency_[i];
+    out[i] = static_cast<float>(magnitude_ * std::cos(angle));
+    out[pairs + i] = static_cast<float>(magnitude_ * std::sin(angle));
+  }
 }
 
 }  // namespace kvern::gpu::cpu

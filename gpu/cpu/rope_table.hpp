@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -24,25 +25,31 @@ struct rope_config {
   std::vector<float> freq_factors{};  ///< [dims / 2], or empty for ones
 };
 
-/// Cosines and sines for all positions of a context, computed in double and rounded once. `context * dims` floats: less
-/// than a context's KV lines. Immutable.
+/// Cosines and sines of positions, computed in double and rounded once: those of a context in a table, any other where
+/// it is asked for, by the same formula. The table takes `context * dims` floats: less than a context's KV lines.
+/// Immutable.
 class rope_table {
  public:
   /// `config` and `context` must have been checked. Errors: `out_of_memory`.
   static result<rope_table> create(const rope_config& config, std::int32_t context);
 
-  /// [dims / 2], for a position within the context.
-  const float* cos(std::int32_t position) const { return at(position); }
-  const float* sin(std::int32_t position) const { return at(position) + half_; }
-  std::int32_t half() const { return half_; }
+  std::int32_t context() const { return context_; }
+  std::int32_t half() const { return static_cast<std::int32_t>(frequency_.size()); }
+
+  /// [cos | sin][dims / 2], for a position within the context.
+  const float* angles(std::int32_t position) const {
+    return memory_.as<const float>() + 2 * static_cast<std::int64_t>(position) * half();
+  }
+  /// The same, for any position from 0 on: the bits that a table of a larger context would hold.
+  void compute(std::int32_t position, float* out) const;
 
  private:
-  rope_table(std::int32_t half, memory_block memory) : half_(half), memory_(std::move(memory)) {}
-  const float* at(std::int32_t position) const {
-    return memory_.as<const float>() + 2 * static_cast<std::int64_t>(position) * half_;
-  }
+  rope_table(std::int32_t context, std::vector<double> frequency, double magnitude, memory_block memory)
+      : context_(context), frequency_(std::move(frequency)), magnitude_(magnitude), memory_(std::move(memory)) {}
 
-  std::int32_t half_;
+  std::int32_t context_;
+  std::vector<double> frequency_;  // [dims / 2] angle at position 1
+  double magnitude_;
   memory_block memory_;  // [position][cos | sin][dims / 2]
 };
 

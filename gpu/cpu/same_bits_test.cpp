@@ -87,7 +87,10 @@ INSTANTIATE_TEST_SUITE_P(models, same_bits,
                                          same_bits_case{"llama-q8_0", kv_type::f32, activation_mode::fast},
                                          same_bits_case{"llama-q4_0", kv_type::f32, activation_mode::fine},
                                          same_bits_case{"llama-q4_0", kv_type::f16, activation_mode::fast},
-                                         same_bits_case{"llama-q4_k", kv_type::f16, activation_mode::fine}));
+                                         same_bits_case{"llama-q4_k", kv_type::f16, activation_mode::fine},
+                                         same_bits_case{"llama-q6_k", kv_type::f32, activation_mode::fast},
+                                         same_bits_case{"gemma2", kv_type::f16, activation_mode::fine},
+                                         same_bits_case{"gemma3", kv_type::f32, activation_mode::fine}));
 
 /// Long prefixes, of which a backend may gather parts on several threads.
 TEST(same_bits_far, one_row_at_a_time_or_many) {

@@ -16,10 +16,10 @@
 #include "model/gguf/gguf.hpp"
 #include "tests/support/golden.hpp"
 
-/// Small llama models with random weights, for tests: written as GGUF, changed key by key before.
+/// Small decoder models with random weights, for tests: written as GGUF, changed key by key before.
 namespace kvern::test {
 
-using gguf_value = std::variant<std::uint32_t, float, std::string, std::vector<std::int32_t>>;
+using gguf_value = std::variant<std::uint32_t, float, std::string, std::vector<std::int32_t>, std::vector<bool>>;
 
 struct tiny_tensor {
   std::vector<std::uint64_t> dims;
@@ -56,6 +56,11 @@ struct tiny_model {
       } else if (const auto* text = std::get_if<std::string>(&value)) {
         put(std::uint32_t{8});
         put_text(*text);
+      } else if (const auto* flags = std::get_if<std::vector<bool>>(&value)) {
+        put(std::uint32_t{9});
+        put(std::uint32_t{7});
+        put(std::uint64_t{flags->size()});
+        for (const bool flag : *flags) put(static_cast<std::uint8_t>(flag ? 1 : 0));
       } else {
         const auto& list = std::get<std::vector<std::int32_t>>(value);
         put(std::uint32_t{9});
@@ -99,46 +104,64 @@ struct tiny_options {
   std::vector<std::int32_t> ff{48, 48};
   bool tied = false;
   bool biases = false;
+  std::string architecture = "llama";  ///< or gemma2, gemma3: tied, with their norms
+  std::uint32_t window = 0;            ///< of gemma's local layers
 };
 
 /// F32 weights of a spread that keeps activations near 1.
-inline tiny_model make_tiny_llama(const tiny_options& o = {}, unsigned seed = 1) {
+inline tiny_model make_tiny_model(const tiny_options& o, unsigned seed = 1) {
   std::mt19937 random(seed);
   tiny_model m;
-  m.keys["general.architecture"] = std::string("llama");
-  m.keys["llama.block_count"] = o.layers;
-  m.keys["llama.embedding_length"] = o.dim;
-  m.keys["llama.context_length"] = o.context;
-  m.keys["llama.attention.head_count"] = o.heads;
-  m.keys["llama.attention.head_count_kv"] = o.kv_heads;
-  m.keys["llama.attention.key_length"] = o.head_dim;
-  m.keys["llama.attention.value_length"] = o.head_dim;
-  m.keys["llama.attention.layer_norm_rms_epsilon"] = 1e-5F;
-  m.keys["llama.rope.freq_base"] = 10000.0F;
-  m.keys["llama.rope.dimension_count"] = o.head_dim;
-  m.keys["llama.feed_forward_length"] = o.ff;
+  const bool gemma = o.architecture != "llama";
+  m.keys["general.architecture"] = o.architecture;
+  const auto key = [&](const char* name, gguf_value value) { m.keys[o.architecture + "." + name] = std::move(value); };
+  key("block_count", o.layers);
+  key("embedding_length", o.dim);
+  key("context_length", o.context);
+  key("attention.head_count", o.heads);
+  key("attention.head_count_kv", o.kv_heads);
+  key("attention.key_length", o.head_dim);
+  key("attention.value_length", o.head_dim);
+  key("attention.layer_norm_rms_epsilon", 1e-5F);
+  key("rope.freq_base", 10000.0F);
+  key("rope.dimension_count", o.head_dim);
+  key("feed_forward_length", o.ff);
+  if (gemma) key("attention.sliding_window", o.window);
 
   const auto matrix = [&](const std::string& name, std::uint64_t in, std::uint64_t out) {
     m.add(name + ".weight", {in, out}, random, 1 / std::sqrt(static_cast<double>(in)));
     if (o.biases && name.starts_with("blk")) m.add(name + ".bias", {out}, random, 0.5);
   };
+  const auto norm = [&](const std::string& name, std::uint64_t length) {
+    m.add(name + ".weight", {length}, random, 1);
+  };
   m.add("token_embd.weight", {o.dim, o.vocab}, random, 1);
   for (std::uint32_t l = 0; l < o.layers; ++l) {
     const std::string block = "blk." + std::to_string(l) + ".";
     const auto ff = static_cast<std::uint64_t>(o.ff[l]);
-    m.add(block + "attn_norm.weight", {o.dim}, random, 1);
+    norm(block + "attn_norm", o.dim);
     matrix(block + "attn_q", o.dim, o.heads * o.head_dim);
     matrix(block + "attn_k", o.dim, o.kv_heads * o.head_dim);
     matrix(block + "attn_v", o.dim, o.kv_heads * o.head_dim);
     matrix(block + "attn_output", o.heads * o.head_dim, o.dim);
-    m.add(block + "ffn_norm.weight", {o.dim}, random, 1);
+    norm(block + "ffn_norm", o.dim);
     matrix(block + "ffn_gate", o.dim, ff);
     matrix(block + "ffn_up", o.dim, ff);
     matrix(block + "ffn_down", ff, o.dim);
+    if (gemma) {
+      norm(block + "post_attention_norm", o.dim);
+      norm(block + "post_ffw_norm", o.dim);
+    }
+    if (o.architecture == "gemma3") {
+      norm(block + "attn_q_norm", o.head_dim);
+      norm(block + "attn_k_norm", o.head_dim);
+    }
   }
-  m.add("output_norm.weight", {o.dim}, random, 1);
-  if (!o.tied) matrix("output", o.dim, o.vocab);
+  norm("output_norm", o.dim);
+  if (!o.tied && !gemma) matrix("output", o.dim, o.vocab);
   return m;
 }
+
+inline tiny_model make_tiny_llama(const tiny_options& o = {}, unsigned seed = 1) { return make_tiny_model(o, seed); }
 
 }  // namespace kvern::test

@@ -34,6 +34,18 @@ T load_at(const std::uint8_t* bytes) {
 /// The f16 scale at `bytes`.
 inline float load_scale(const std::uint8_t* bytes) { return f16_to_f32(load_at<std::uint16_t>(bytes)); }
 
+struct scale_and_min {
+  int scale;
+  int min;
+};
+
+/// Pair g (0..7) of Q4_K's and Q5_K's 12 bytes: the first four pairs lie in the low six bits of bytes 0..3 and 4..7; of
+/// the last four, the low nibbles lie in bytes 8..11 and the high two bits on top of the first eight bytes.
+inline scale_and_min six_bits(const std::uint8_t* scales, int g) {
+  if (g < 4) return {scales[g] & 0x3F, scales[g + 4] & 0x3F};
+  return {(scales[g + 4] & 0xF) | ((scales[g - 4] >> 6) << 4), (scales[g + 4] >> 4) | ((scales[g] >> 6) << 4)};
+}
+
 /// Calls `decode(block, values)` for each block.
 template <class Decode>
 void for_each_block(ggml_type type, const std::uint8_t* blocks, std::size_t count, float* out, Decode decode) {

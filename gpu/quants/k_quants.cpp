@@ -4,6 +4,7 @@ namespace kvern::gpu {
 
 using detail::for_each_block;
 using detail::load_scale;
+using detail::six_bits;
 
 namespace {
 
@@ -48,18 +49,6 @@ void decode_q3_k(const std::uint8_t* in, float* out) {
       out[16 * g + i] = scale * static_cast<float>(quants[i] + 4 * high - 4);
     }
   }
-}
-
-struct scale_and_min {
-  int scale;
-  int min;
-};
-
-/// Pair g (0..7) of Q4_K's and Q5_K's 12 bytes: the first four pairs lie in the low six bits of bytes 0..3 and 4..7; of
-/// the last four, the low nibbles lie in bytes 8..11 and the high two bits on top of the first eight bytes.
-scale_and_min six_bits(const std::uint8_t* scales, int g) {
-  if (g < 4) return {scales[g] & 0x3F, scales[g + 4] & 0x3F};
-  return {(scales[g + 4] & 0xF) | ((scales[g - 4] >> 6) << 4), (scales[g + 4] >> 4) | ((scales[g] >> 6) << 4)};
 }
 
 /// d, dmin, 12 bytes of scales and mins, 128 bytes of nibbles (each 32 bytes hold 64 values, the low nibbles first). A

@@ -1,5 +1,5 @@
-// SmolLM2-135M-Instruct (models/smollm2.gguf) against the float32 reference. Minutes of arithmetic without
-// optimisation: meant for release builds.
+// Real models (models/NAME.gguf) against the float32 reference. Minutes of arithmetic without optimisation: meant for
+// release builds.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -17,12 +17,31 @@ namespace {
 
 namespace json = boost::json;
 
-class golden_smollm2 : public testing::Test {
+/// SmolLM2-135M-Instruct (Q4_1) and Gemma 3 270M (Q4_K_M: Q5_0, Q8_0, Q4_K and Q6_K).
+struct real_model {
+  const char* name;
+  double fast_kl;        ///< what llama.cpp is at with 8 bits, and 10 % that its own variants differ by
+  int first_length;      ///< of the random prompts
+  int longer_by;         ///< the next one
+  std::int32_t from;     ///< position whose logits are the first to be compared: a large vocabulary's take memory
+  token_id token_limit;  ///< ordinary tokens are below
+};
+
+void PrintTo(const real_model& m, std::ostream* out) { *out << m.name; }
+
+class golden_model : public testing::TestWithParam<real_model> {
  protected:
   void SetUp() override {
-    const auto model = test::fetched_model("smollm2");
-    if (!model) GTEST_SKIP() << "models/smollm2.gguf is not here";
+    const auto model = test::fetched_model(GetParam().name);
+    if (!model) GTEST_SKIP() << "models/" << GetParam().name << ".gguf is not here";
     model_ = *model;
+  }
+
+  std::filesystem::path reference(const char* folder, const char* extension) const {
+    const std::string name = fmt::format("{}/{}.{}", folder, GetParam().name, extension);
+    const auto path = test::golden(name);
+    EXPECT_TRUE(path) << name << " is not here";
+    return path.value_or("");
   }
 
   std::filesystem::path model_;
@@ -61,19 +80,17 @@ double mean_kl(backend& b, const json::array& texts) {
   return sum / static_cast<double>(count);
 }
 
-TEST_F(golden_smollm2, distributions_are_near_the_reference) {
-  const auto path = test::golden("logprobs/smollm2.json");
-  if (!path) GTEST_SKIP() << "logprobs/smollm2.json is not here";
-  const auto reference = json::parse(test::read_file(*path));
-  const auto& texts = reference.at("texts").as_array();
-  // Fine: f16 lines alone cost 4e-7, 15-bit activations 2e-7. Fast: llama.cpp with 8 bits is at 0.00214 +- 10 %.
+TEST_P(golden_model, distributions_are_near_the_reference) {
+  const auto logprobs = json::parse(test::read_file(reference("logprobs", "json")));
+  const auto& texts = logprobs.at("texts").as_array();
+  // Fine: f16 lines alone cost 4e-7, 15-bit activations 2e-7.
   struct {
     activation_mode mode;
     kv_type kv;
     double most;
   } const cases[] = {{activation_mode::fine, kv_type::f16, 1e-5},
                      {activation_mode::fine, kv_type::f32, 1e-5},
-                     {activation_mode::fast, kv_type::f16, 2.4e-3}};
+                     {activation_mode::fast, kv_type::f16, GetParam().fast_kl}};
   for (const auto& c : cases) {
     const auto b = test::load(model_, {.context = 2048, .kv = c.kv, .activations = c.mode});
     const double kl = mean_kl(*b, texts);
@@ -85,12 +102,10 @@ TEST_F(golden_smollm2, distributions_are_near_the_reference) {
   }
 }
 
-TEST_F(golden_smollm2, greedy_tokens_follow_the_reference_until_it_wavers) {
-  const auto path = test::golden("greedy/smollm2.jsonl");
-  if (!path) GTEST_SKIP() << "greedy/smollm2.jsonl is not here";
+TEST_P(golden_model, greedy_tokens_follow_the_reference_until_it_wavers) {
   const auto b = test::load(model_, {.context = 2048});
   std::size_t compared = 0;
-  for (const std::string& line : test::read_lines(*path)) {
+  for (const std::string& line : test::read_lines(reference("greedy", "jsonl"))) {
     if (line.empty()) continue;
     const auto entry = json::parse(line);
     SCOPED_TRACE(json::value_to<std::string>(entry.at("name")));
@@ -107,42 +122,53 @@ TEST_F(golden_smollm2, greedy_tokens_follow_the_reference_until_it_wavers) {
   EXPECT_GT(compared, 0u);
 }
 
-TEST_F(golden_smollm2, same_bits_however_computed) {
+TEST_P(golden_model, same_bits_however_computed) {
   const auto seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937 random(seed);
   std::vector<test::tokens> prompts(8);
   for (std::size_t n = 0; n < prompts.size(); ++n)
-    for (std::size_t i = 0; i < 20 + 13 * n; ++i) prompts[n].push_back(static_cast<token_id>(random() % 49000));
+    for (int i = 0; i < GetParam().first_length + GetParam().longer_by * static_cast<int>(n); ++i)
+      prompts[n].push_back(static_cast<token_id>(random() % static_cast<unsigned>(GetParam().token_limit)));
   const auto options = [](int threads, kv_type kv) {
     return cpu_options{.threads = threads, .context = 512, .kv = kv, .max_rows = 256};
   };
   for (const kv_type kv : {kv_type::f16, kv_type::f32}) {
-    const auto expected = test::all_logits(*test::load(model_, options(1, kv)), prompts, {.from = 15});
+    const auto expected = test::all_logits(*test::load(model_, options(1, kv)), prompts, {.from = GetParam().from});
     for (const int threads : {2, 3}) {
       auto o = options(threads, kv);
       o.page_noise = seed;
       const auto b = test::load(model_, o);
-      const auto together = test::all_logits(
-          *b, prompts,
-          {.seed = seed, .max_chunk = 40, .together = true, .shuffle_pages = true, .drop_lines = true, .from = 15});
+      const auto together = test::all_logits(*b, prompts,
+                                             {.seed = seed,
+                                              .max_chunk = 40,
+                                              .together = true,
+                                              .shuffle_pages = true,
+                                              .drop_lines = true,
+                                              .from = GetParam().from});
       EXPECT_TRUE(together == expected) << threads << " threads, together";
-      const auto alone = test::all_logits(*b, prompts, {.seed = seed, .max_chunk = 7, .from = 15});
+      const auto alone = test::all_logits(*b, prompts, {.seed = seed, .max_chunk = 7, .from = GetParam().from});
       EXPECT_TRUE(alone == expected) << threads << " threads, small chunks";
     }
   }
 }
 
-TEST_F(golden_smollm2, instruction_sets_agree_to_the_bit) {
+TEST_P(golden_model, instruction_sets_agree_to_the_bit) {
   const test::tokens prompt{504, 1573, 33059, 40061, 30324, 260, 24224, 284};
-  const auto expected = test::all_logits(*test::load(model_, {.context = 64}), {prompt}, {});
+  const test::drive_options last{.from = 6};
+  const auto expected = test::all_logits(*test::load(model_, {.context = 64}), {prompt}, last);
   for (const char* name : {"scalar", "avx2", "avx512_vnni"}) {
     const test::narrowed_isa narrowed(name);
     const auto b = test::load(model_, {.context = 64});
     if (b->info().kernels != name) continue;
-    EXPECT_TRUE(test::all_logits(*b, {prompt}, {}) == expected) << name;
+    EXPECT_TRUE(test::all_logits(*b, {prompt}, last) == expected) << name;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(real, golden_model,
+                         testing::Values(real_model{"smollm2", 2.4e-3, 20, 13, 15, 49000},
+                                         real_model{"gemma3", 4.4e-3, 40, 3, 36, 240000}),
+                         [](const auto& i) { return std::string(i.param.name); });
 
 }  // namespace
 }  // namespace kvern::gpu::cpu

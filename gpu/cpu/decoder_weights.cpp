@@ -1,4 +1,4 @@
-#include "gpu/cpu/llama_weights.hpp"
+#include "gpu/cpu/decoder_weights.hpp"
 
 #include <fmt/format.h>
 
@@ -91,15 +91,15 @@ class tensor_reader {
   }
 
   /// Whether the file holds a tensor that nobody asked for: a model that computes something else.
-  result<void> expect_no_other() const {
+  result<void> expect_no_other(const decoder_config& config) const {
     for (const gguf_tensor& tensor : file_.tensors()) {
       const std::string_view name = tensor.name;
-      const bool known = used_.contains(tensor.name) || name == "rope_freqs.weight" || name.ends_with(".inv_freq") ||
-                         name.ends_with(".attn_rot_embd");  // left in some files, computed by everyone
+      const bool known =
+          used_.contains(tensor.name) || (name == "rope_freqs.weight" && !config.rope.freq_factors.empty()) ||
+          name.ends_with(".inv_freq") || name.ends_with(".attn_rot_embd");  // left in some files, computed by everyone
       if (!known)
-        return fail("model_unsupported", fmt::format("{}: the tensor {} is not part of a llama model as it is known "
-                                                     "here.",
-                                                     file_.file_name(), name.substr(0, 80)));
+        return fail("model_unsupported", fmt::format("{}: the tensor {} is not part of a {} model as it is known here.",
+                                                     file_.file_name(), name.substr(0, 80), config.architecture));
     }
     return {};
   }
@@ -129,52 +129,67 @@ class tensor_reader {
   std::uint64_t bytes_done_ = 0;
 };
 
-result<llama_layer> load_layer(tensor_reader& tensors, const llama_config& config, std::int32_t index) {
+result<decoder_layer> load_layer(tensor_reader& tensors, const decoder_config& config, std::int32_t index) {
   const std::string block = fmt::format("blk.{}.", index);
   const std::int64_t dim = config.dim;
   const std::int64_t ff = config.ff[static_cast<std::size_t>(index)];
-  llama_layer layer;
+  decoder_layer layer;
   const auto take = [](auto&& loaded, auto& into) -> result<void> {
     if (!loaded) return std::unexpected(std::move(loaded.error()));
     into = std::move(*loaded);
     return {};
   };
-  if (auto ok = take(tensors.vector(block + "attn_norm.weight", dim), layer.attention_norm); !ok)
-    return std::unexpected(std::move(ok.error()));
+  const auto take_norm = [&](const char* name, std::int64_t length, std::vector<float>& into) {
+    return take(tensors.vector(block + name + ".weight", length), into);
+  };
+  if (auto ok = take_norm("attn_norm", dim, layer.attention_norm); !ok) return std::unexpected(std::move(ok.error()));
   auto qkv = tensors.find(block + "attn_qkv.weight") != nullptr
                  ? tensors.product(dim, {{block + "attn_qkv", config.q_width() + 2 * config.kv_width()}})
                  : tensors.product(dim, {{block + "attn_q", config.q_width()},
                                          {block + "attn_k", config.kv_width()},
                                          {block + "attn_v", config.kv_width()}});
   if (auto ok = take(std::move(qkv), layer.qkv); !ok) return std::unexpected(std::move(ok.error()));
+  if (config.head_norms) {
+    if (auto ok = take_norm("attn_q_norm", config.head_dim, layer.q_norm); !ok)
+      return std::unexpected(std::move(ok.error()));
+    if (auto ok = take_norm("attn_k_norm", config.head_dim, layer.k_norm); !ok)
+      return std::unexpected(std::move(ok.error()));
+  }
   if (auto ok = take(tensors.product(config.q_width(), {{block + "attn_output", dim}}), layer.attention_out); !ok)
     return std::unexpected(std::move(ok.error()));
-  if (auto ok = take(tensors.vector(block + "ffn_norm.weight", dim), layer.ffn_norm); !ok)
-    return std::unexpected(std::move(ok.error()));
+  if (auto ok = take_norm("ffn_norm", dim, layer.ffn_norm); !ok) return std::unexpected(std::move(ok.error()));
   if (auto ok = take(tensors.product(dim, {{block + "ffn_gate", ff}, {block + "ffn_up", ff}}), layer.gate_up); !ok)
     return std::unexpected(std::move(ok.error()));
   if (auto ok = take(tensors.product(ff, {{block + "ffn_down", dim}}), layer.down); !ok)
     return std::unexpected(std::move(ok.error()));
+  if (config.post_norms) {
+    if (auto ok = take_norm("post_attention_norm", dim, layer.post_attention_norm); !ok)
+      return std::unexpected(std::move(ok.error()));
+    if (auto ok = take_norm("post_ffw_norm", dim, layer.post_ffn_norm); !ok)
+      return std::unexpected(std::move(ok.error()));
+  }
   return layer;
 }
 
 }  // namespace
 
-result<llama_weights> llama_weights::load(std::shared_ptr<const gguf_file> file, const llama_config& config, isa i,
-                                          thread_team& team, const std::function<void(double)>& progress) {
+result<decoder_weights> decoder_weights::load(std::shared_ptr<const gguf_file> file, const decoder_config& config,
+                                              isa i, thread_team& team, const std::function<void(double)>& progress) {
   tensor_reader tensors(*file, i, team, progress);
-  llama_weights weights;
+  decoder_weights weights;
   weights.dim_ = config.dim;
+  weights.embedding_scale_ = config.embedding_scale;
   const std::string embedding_name = "token_embd.weight";
   const auto embedding = tensors.get(embedding_name, config.dim, 0);
   if (!embedding) return std::unexpected(embedding.error());
   if (config.dim % static_cast<std::int64_t>(traits((*embedding)->type).block_size) != 0)
     return tensors.refuse(embedding_name, "does not fill whole blocks of its type");
   const auto vocab = static_cast<std::int64_t>((*embedding)->dims[1]);
-  const auto stated = file->find_uint("llama.vocab_size");
+  const auto stated = file->find_uint(config.architecture + ".vocab_size");
   if (!stated) return std::unexpected(stated.error());
   if (stated->has_value() && **stated != static_cast<std::uint64_t>(vocab))
-    return tensors.refuse(embedding_name, fmt::format("has {} rows where llama.vocab_size is {}", vocab, **stated));
+    return tensors.refuse(embedding_name,
+                          fmt::format("has {} rows where {}.vocab_size is {}", vocab, config.architecture, **stated));
 
   weights.layers.reserve(static_cast<std::size_t>(config.layers));
   for (std::int32_t index = 0; index < config.layers; ++index) {
@@ -189,7 +204,7 @@ result<llama_weights> llama_weights::load(std::shared_ptr<const gguf_file> file,
   auto head = tensors.product(config.dim, {{tied ? "token_embd" : "output", vocab}});
   if (!head) return std::unexpected(std::move(head.error()));
   weights.head = std::move(*head);
-  if (auto ok = tensors.expect_no_other(); !ok) return std::unexpected(std::move(ok.error()));
+  if (auto ok = tensors.expect_no_other(config); !ok) return std::unexpected(std::move(ok.error()));
   if (!tied) {
     weights.embedding_ = *embedding;
     weights.file_ = std::move(file);
@@ -198,20 +213,29 @@ result<llama_weights> llama_weights::load(std::shared_ptr<const gguf_file> file,
   return weights;
 }
 
-void llama_weights::embed(token_id token, float* out) const {
-  if (embedding_ == nullptr) return head.row(token, out);
-  const ggml_type_traits& type = traits(embedding_->type);
+void decoder_weights::embed(token_id token, float* out) const {
   const auto dim = static_cast<std::size_t>(dim_);
-  const std::size_t row_bytes = dim / type.block_size * type.type_size;
-  dequantize(embedding_->type, embedding_->data.subspan(static_cast<std::size_t>(token) * row_bytes, row_bytes),
-             {out, dim});
+  if (embedding_ == nullptr) {
+    head.row(token, out);
+  } else {
+    const ggml_type_traits& type = traits(embedding_->type);
+    const std::size_t row_bytes = dim / type.block_size * type.type_size;
+    dequantize(embedding_->type, embedding_->data.subspan(static_cast<std::size_t>(token) * row_bytes, row_bytes),
+               {out, dim});
+  }
+  if (embedding_scale_ != 1)
+    for (std::size_t i = 0; i < dim; ++i) out[i] *= embedding_scale_;
 }
 
-std::uint64_t llama_weights::bytes() const {
+std::uint64_t decoder_weights::bytes() const {
   std::uint64_t sum = output_norm.size() * sizeof(float) + head.bytes();
-  for (const llama_layer& layer : layers)
-    sum += (layer.attention_norm.size() + layer.ffn_norm.size()) * sizeof(float) + layer.qkv.bytes() +
-           layer.attention_out.bytes() + layer.gate_up.bytes() + layer.down.bytes();
+  for (const decoder_layer& layer : layers) {
+    for (const auto* norm : {&layer.attention_norm, &layer.q_norm, &layer.k_norm, &layer.post_attention_norm,
+                             &layer.ffn_norm, &layer.post_ffn_norm})
+      sum += norm->size() * sizeof(float);
+    for (const linear* product : {&layer.qkv, &layer.attention_out, &layer.gate_up, &layer.down})
+      sum += product->bytes();
+  }
   return sum;
 }
 
