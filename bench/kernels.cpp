@@ -162,26 +162,31 @@ void model(benchmark::State& state, activation_mode mode) {
       benchmark::Counter(n * static_cast<double>(weights.bytes()) * 1e-9, benchmark::Counter::kIsRate);
 }
 
-/// One layer of SmolLM2: `rows` rows behind a prefix of `prefix` positions, f16 lines.
+/// One layer of SmolLM2: `sequences` sequences of `rows` rows each behind a prefix of `prefix` positions of its own.
 void attention(benchmark::State& state) {
-  const auto rows = static_cast<std::int32_t>(state.range(0)), prefix = static_cast<std::int32_t>(state.range(1));
-  thread_team team(static_cast<int>(state.range(2)));
+  const auto sequences = static_cast<std::int32_t>(state.range(0)), rows = static_cast<std::int32_t>(state.range(1));
+  const auto prefix = static_cast<std::int32_t>(state.range(2));
+  thread_team team(static_cast<int>(state.range(3)));
   constexpr int heads = 9, kv_heads = 3, dim = 64, line = kv_heads * dim;
-  const std::int32_t pages = (prefix + rows + page_lines - 1) / page_lines;
-  std::vector<std::uint16_t> k(static_cast<std::size_t>(pages * page_lines * line)),
-      staged(static_cast<std::size_t>(rows * line));
-  const auto values = random_floats(k.size());
-  to_half(values.data(), k.data(), static_cast<std::int64_t>(k.size()), best_isa());
+  const std::int32_t blocks = (prefix + rows + page_lines - 1) / page_lines, pages = sequences * blocks;
+  const auto values = random_floats(static_cast<std::size_t>(page_lines * line));
+  std::vector<std::uint16_t> k(static_cast<std::size_t>(pages) * values.size()),
+      staged(static_cast<std::size_t>(sequences * rows) * line);
+  for (std::size_t at = 0; at < k.size(); at += values.size())
+    to_half(values.data(), k.data() + at, static_cast<std::int64_t>(values.size()), best_isa());
   const auto v = k;
-  to_half(values.data(), staged.data(), static_cast<std::int64_t>(staged.size()), best_isa());
-  const auto q = random_floats(static_cast<std::size_t>(rows * heads * dim));
+  std::copy_n(k.begin(), std::min(k.size(), staged.size()), staged.begin());
+  const auto q = random_floats(static_cast<std::size_t>(sequences * rows * heads * dim));
   std::vector<float> out(q.size());
   step s;
-  s.sequences.resize(1);
-  s.sequences[0].committed = prefix;
-  s.sequences[0].pages.resize(static_cast<std::size_t>(pages));
-  std::iota(s.sequences[0].pages.begin(), s.sequences[0].pages.end(), 0);
-  for (std::int32_t r = 0; r < rows; ++r) s.rows.push_back({0, prefix + r, 0, false});
+  s.sequences.resize(static_cast<std::size_t>(sequences));
+  for (std::int32_t n = 0; n < sequences; ++n) {
+    step_sequence& sequence = s.sequences[static_cast<std::size_t>(n)];
+    sequence.committed = prefix;
+    sequence.pages.resize(static_cast<std::size_t>(blocks));
+    std::iota(sequence.pages.begin(), sequence.pages.end(), n * blocks);
+    for (std::int32_t r = 0; r < rows; ++r) s.rows.push_back({0, prefix + r, n, false});
+  }
   for (auto _ : state) {
     attend({.heads = heads,
             .kv_heads = kv_heads,
@@ -197,11 +202,11 @@ void attention(benchmark::State& state) {
             .what = &s},
            best_isa(), team);
   }
-  const double keys = static_cast<double>(rows) * (static_cast<double>(prefix) + (rows + 1) / 2.0);
+  const double keys = static_cast<double>(sequences) * rows * (static_cast<double>(prefix) + (rows + 1) / 2.0);
   state.counters["GFLOPS"] = benchmark::Counter(static_cast<double>(state.iterations()) * keys * heads * dim * 4 * 1e-9,
                                                 benchmark::Counter::kIsRate);
   state.counters["rows/s"] =
-      benchmark::Counter(static_cast<double>(state.iterations()) * rows, benchmark::Counter::kIsRate);
+      benchmark::Counter(static_cast<double>(state.iterations()) * sequences * rows, benchmark::Counter::kIsRate);
 }
 
 void elementwise(benchmark::State& state) {
@@ -250,9 +255,9 @@ void register_all() {
         ->ArgNames({"rows", "threads"});
   }
   add("attention", attention)
-      ->ArgsProduct({{1}, {31, 511, 4095}, thread_counts})
-      ->ArgsProduct({{512}, {0, 2048}, thread_counts})
-      ->ArgNames({"rows", "prefix", "threads"});
+      ->ArgsProduct({{1, 8, 64}, {1}, {127, 511, 2047, 8191}, thread_counts})
+      ->ArgsProduct({{1}, {512}, {0, 2048}, thread_counts})
+      ->ArgNames({"sequences", "rows", "prefix", "threads"});
 }
 
 }  // namespace
