@@ -19,15 +19,18 @@ template <class E>
 inline void spread_keys(const attention_block& a) {
   using value = typename E::value;
   static constexpr value zeros[16] = {};
+  const bool full = a.begin == 0 && a.end == block_lines;
   for (int d = 0; d < a.head_dim; d += 16) {
     const int left = a.head_dim - d;
     for (int j0 = 0; j0 < block_lines; j0 += 16) {
       value padded[16][16];
       const value* lines[16];
       for (int j = 0; j < 16; ++j) {
-        const bool exists = j0 + j >= a.begin && j0 + j < a.end;
+        const bool exists = full || (j0 + j >= a.begin && j0 + j < a.end);
         lines[j] = exists ? values_of<E>(a.k[j0 + j]) + d : zeros;
-        if (left >= 16 || !exists) continue;
+      }
+      for (int j = 0; j < 16 && left < 16; ++j) {
+        if (lines[j] == zeros) continue;
         for (int i = 0; i < 16; ++i) padded[j][i] = i < left ? lines[j][i] : value{};
         lines[j] = padded[j];
       }
