@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
+#include <utility>
 
 #include "gpu/cpu/attention.hpp"
 #include "gpu/cpu/kernel_test_data.hpp"
@@ -48,7 +48,12 @@ class history {
   history(const attention_case& c, const std::vector<int>& lengths, random_source& random) : case_(c), random_(random) {
     for (const int length : lengths) {
       const auto n = static_cast<std::size_t>(length);
-      sequences_.push_back({random.normal(n * line()), random.normal(n * line()), random.normal(n * query())});
+      one h{random.normal(n * line()), random.normal(n * line()), random.normal(n * query()), {}, {}};
+      for (std::size_t at = 0; at < n * line(); at += line()) {
+        append(h.stored_k, stored(h.k.data() + at));
+        append(h.stored_v, stored(h.v.data() + at));
+      }
+      sequences_.push_back(std::move(h));
     }
   }
 
@@ -98,11 +103,11 @@ class history {
             order.pop_back();
           }
           const auto number = static_cast<std::size_t>(page * page_lines + p % page_lines);
-          for (memory& m : shards) m.put(h.k.data() + at, h.v.data() + at, number, false, how.kernels);
+          for (memory& m : shards) m.put(h.k.data() + at, h.v.data() + at, number, false);
         }
         if (p < w.committed) continue;
         if (!how.eager) {
-          for (memory& m : shards) m.put(h.k.data() + at, h.v.data() + at, s.rows.size(), true, how.kernels);
+          for (memory& m : shards) m.put(h.k.data() + at, h.v.data() + at, s.rows.size(), true);
         }
         s.rows.push_back({0, p, static_cast<std::int32_t>(s.sequences.size()), false});
         const auto qs = h.q.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(p) * query());
@@ -144,18 +149,18 @@ class history {
     const auto kv = static_cast<std::size_t>(head / (case_.heads / case_.kv_heads));
     const float* const q =
         h.q.data() + static_cast<std::size_t>(position) * query() + static_cast<std::size_t>(head) * dim;
-    std::vector<std::vector<double>> values;
+    std::vector<const double*> values;
     std::vector<double> w;
     exact_result r;
     for (int p = 0; p <= position; ++p) {
       if (!sees(position, p)) continue;
-      const auto at = static_cast<std::size_t>(p) * line();
-      const std::vector<double> k = stored(h.k.data() + at);
-      values.push_back(stored(h.v.data() + at));
+      const std::size_t at = static_cast<std::size_t>(p) * line() + kv * dim;
+      const double* const k = h.stored_k.data() + at;
+      values.push_back(h.stored_v.data() + at);
       double score = 0, terms = 0;
       for (std::size_t d = 0; d < dim; ++d) {
-        score += q[d] * k[kv * dim + d] * scale();
-        terms += std::fabs(q[d] * k[kv * dim + d] * scale());
+        score += q[d] * k[d] * scale();
+        terms += std::fabs(q[d] * k[d] * scale());
       }
       w.push_back(case_.cap > 0 ? case_.cap * std::tanh(score / case_.cap) : score);
       r.peak = std::max(r.peak, terms);
@@ -168,8 +173,8 @@ class history {
     r.size.assign(dim, 0);
     for (std::size_t p = 0; p < w.size(); ++p) {
       for (std::size_t d = 0; d < dim; ++d) {
-        r.out[d] += w[p] / total * values[p][kv * dim + d];
-        r.size[d] += w[p] / total * std::fabs(values[p][kv * dim + d]);
+        r.out[d] += w[p] / total * values[p][d];
+        r.size[d] += w[p] / total * std::fabs(values[p][d]);
       }
     }
     return r;
@@ -184,9 +189,20 @@ class history {
   }
 
  private:
+  /// Asked once: a virtual machine answers slowly.
+  static isa fastest() {
+    static const isa best = best_isa();
+    return best;
+  }
+
   struct one {
     std::vector<float> k, v, q;
+    std::vector<double> stored_k, stored_v;  // as a line holds them
   };
+
+  static void append(std::vector<double>& to, const std::vector<double>& what) {
+    to.insert(to.end(), what.begin(), what.end());
+  }
 
   /// Pages and staged lines of some KV heads. Parts lie further apart than they are long.
   struct memory {
@@ -202,10 +218,10 @@ class history {
       for (auto& v : pages) v.assign(page_line_count * stride, std::byte{255});
       for (auto& v : staged) v.assign(rows * stride, std::byte{255});
     }
-    void put(const float* k, const float* v, std::size_t number, bool stage, isa i) {
+    void put(const float* k, const float* v, std::size_t number, bool stage) {
       auto& to = stage ? staged : pages;
-      store_line(format, k + first * format.head_dim, to[0].data() + number * stride, i);
-      store_line(format, v + first * format.head_dim, to[1].data() + number * stride, i);
+      store_line(format, k + first * format.head_dim, to[0].data() + number * stride, fastest());
+      store_line(format, v + first * format.head_dim, to[1].data() + number * stride, fastest());
     }
     shard_lines lines() const {
       const auto view = [&](const std::vector<std::byte>& v) -> line_view {
@@ -228,7 +244,7 @@ class history {
     const auto dim = static_cast<std::size_t>(case_.head_dim);
     std::vector<std::byte> part(line() * 4 + 8);
     store_line({case_.type, case_.span, case_.kv_heads, case_.head_dim, static_cast<std::int64_t>(line())}, values,
-               part.data(), isa::scalar);
+               part.data(), fastest());
     const auto word = [&](std::size_t byte) {
       std::uint16_t h;
       std::memcpy(&h, part.data() + byte, sizeof h);

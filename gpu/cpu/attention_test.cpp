@@ -67,10 +67,10 @@ TEST(attention, matches_double_precision) {
   SCOPED_TRACE(testing::Message() << "seed " << random.seed());
   thread_team team(2);
   std::vector<attention_case> cases = every_type();
-  for (int n = 0; n < 60; ++n) cases.push_back(random_case(random));
+  for (int n = 0; n < 40; ++n) cases.push_back(random_case(random));
   for (const attention_case& c : cases) {
     SCOPED_TRACE(testing::Message() << c);
-    const int length = random.integer(1, 180), begin = random.integer(std::max(0, length - 70), length - 1);
+    const int length = random.integer(1, 180), begin = random.integer(std::max(0, length - 40), length - 1);
     history h(c, {length}, random);
     const arrangement how{.kernels = best_isa(),
                           .eager = random.integer(0, 1) != 0,
@@ -82,13 +82,16 @@ TEST(attention, matches_double_precision) {
   }
 }
 
-/// Each row alone, all its keys but its own in pages, by the scalar reference, on one thread: what all others equal.
-std::vector<float> row_by_row(history& h, int sequence, int begin, int end) {
+/// Rows [begin, end) of a sequence by the scalar reference in one chunk on one thread: what all others equal. Some rows
+/// are computed alone as well, with all their keys but their own in pages.
+std::vector<float> reference_of(history& h, int sequence, int begin, int end, test::random_source& random) {
   thread_team one(1);
-  std::vector<float> all;
-  for (int p = begin; p < end; ++p) {
-    const auto out = h.attend({{sequence, p, p + 1}}, {}, one);
-    all.insert(all.end(), out.begin(), out.end());
+  std::vector<float> all = h.attend({{sequence, begin, end}}, {}, one);
+  for (int n = 0; n < 8; ++n) {
+    const int p = n == 0 ? end - 1 : random.integer(begin, end - 1);
+    const auto at = all.begin() + (p - begin) * static_cast<std::ptrdiff_t>(h.query());
+    test::expect_same_bits(h.attend({{sequence, p, p + 1}}, {}, one),
+                           {at, at + static_cast<std::ptrdiff_t>(h.query())});
   }
   return all;
 }
@@ -100,18 +103,19 @@ TEST(attention, one_result_for_every_arrangement) {
   std::vector<attention_case> cases = every_type();
   for (int n = 0; n < 20; ++n) cases.push_back(random_case(random));
   for (const attention_case& c : cases) {
-    const std::vector<int> lengths{1, 33, 64, random.integer(65, 120)};
+    const std::vector<int> lengths{1, 40, random.integer(65, 120)};
     history h(c, lengths, random);
     std::vector<std::vector<float>> reference;
-    for (int n = 0; n < 4; ++n) reference.push_back(row_by_row(h, n, 0, lengths[static_cast<std::size_t>(n)]));
+    for (int n = 0; n < 3; ++n)
+      reference.push_back(reference_of(h, n, 0, lengths[static_cast<std::size_t>(n)], random));
     for (const isa i : test::available()) {
-      for (int round = 0; round < 5; ++round) {
+      for (int round = 0; round < 4; ++round) {
         std::vector<wish> wishes;
         std::vector<float> expected;
-        for (int n = 0; n < 4; ++n) {
+        for (int n = 0; n < 3; ++n) {
           const int length = lengths[static_cast<std::size_t>(n)];
-          const int end = round == 0 ? length : random.integer(1, length);
-          const int begin = round == 0 ? 0 : random.integer(0, end - 1);
+          const int end = round == 0 && i != isa::scalar ? length : random.integer(1, length);
+          const int begin = round == 0 && i != isa::scalar ? 0 : random.integer(std::max(0, end - 50), end - 1);
           wishes.push_back({n, begin, end});
           const auto& r = reference[static_cast<std::size_t>(n)];
           expected.insert(expected.end(), r.begin() + begin * static_cast<std::ptrdiff_t>(h.query()),
@@ -159,7 +163,7 @@ TEST(attention, long_prefixes_are_the_same_whole_and_in_segments) {
                                   {4, 2, 16, line_type::bf16, {}, 990, {2, 18}, 5},
                                   {4, 2, 16, line_type::f32, {}, 0, {16, 2}}}) {
     history h(c, {1060}, random);
-    const auto reference = row_by_row(h, 0, 1000, 1060);
+    const auto reference = reference_of(h, 0, 1000, 1060, random);
     const auto tail = [&](int rows) {
       return std::vector<float>(reference.end() - static_cast<std::ptrdiff_t>(h.query()) * rows, reference.end());
     };
@@ -184,18 +188,18 @@ TEST(attention, a_row_that_is_not_finite_harms_those_that_see_it_alone) {
   thread_team team(2);
   for (attention_case c : every_type()) {
     if (c.type == line_type::int8) continue;  // NaN becomes 0
-    for (const std::int32_t window : {0, 7, 33}) {
+    for (const std::int32_t window : {0, 33}) {
       c.window = window;
       SCOPED_TRACE(testing::Message() << c);
-      history h(c, {130}, random);
+      history h(c, {120}, random);
       for (const isa i : test::available()) {
         history broken = h;
-        const auto before = h.attend({{0, 10, 130}}, {.kernels = i}, team);
+        const auto before = h.attend({{0, 60, 120}}, {.kernels = i}, team);
         broken.spoil(0, 77);
-        const auto after = broken.attend({{0, 10, 130}}, {.kernels = i}, team);
-        for (int p = 10; p < 130; ++p) {
+        const auto after = broken.attend({{0, 60, 120}}, {.kernels = i}, team);
+        for (int p = 60; p < 120; ++p) {
           for (std::size_t e = 0; e < h.query(); ++e) {
-            const std::size_t at = static_cast<std::size_t>(p - 10) * h.query() + e;
+            const std::size_t at = static_cast<std::size_t>(p - 60) * h.query() + e;
             if (h.sees(p, 77)) {
               ASSERT_TRUE(std::isnan(after[at])) << p;
             } else {
