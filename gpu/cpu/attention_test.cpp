@@ -36,7 +36,7 @@ std::vector<attention_case> every_type() {
   std::vector<attention_case> all{
       {9, 3, 64, line_type::f16},  {4, 4, 32, line_type::f32},  {6, 1, 80, line_type::f16},
       {2, 1, 20, line_type::f32},  {3, 3, 6, line_type::f16},   {2, 2, 256, line_type::f32},
-      {9, 3, 64, line_type::bf16}, {5, 1, 33, line_type::bf16}, {16, 8, 256, line_type::f16, {}, 48, {}, 50}};
+      {9, 3, 64, line_type::bf16}, {5, 1, 33, line_type::bf16}, {4, 2, 256, line_type::f16, {}, 48, {}, 50}};
   for (const scale_span span : {scale_span::group, scale_span::head, scale_span::line}) {
     all.push_back({9, 3, 64, line_type::int8, span});
     all.push_back({6, 2, 41, line_type::int8, span, 40});
@@ -87,7 +87,7 @@ TEST(attention, matches_double_precision) {
 std::vector<float> reference_of(history& h, int sequence, int begin, int end, test::random_source& random) {
   thread_team one(1);
   std::vector<float> all = h.attend({{sequence, begin, end}}, {}, one);
-  for (int n = 0; n < 8; ++n) {
+  for (int n = 0; n < 5; ++n) {
     const int p = n == 0 ? end - 1 : random.integer(begin, end - 1);
     const auto at = all.begin() + (p - begin) * static_cast<std::ptrdiff_t>(h.query());
     test::expect_same_bits(h.attend({{sequence, p, p + 1}}, {}, one),
@@ -101,21 +101,21 @@ TEST(attention, one_result_for_every_arrangement) {
   SCOPED_TRACE(testing::Message() << "seed " << random.seed());
   thread_team one(1), three(3);
   std::vector<attention_case> cases = every_type();
-  for (int n = 0; n < 20; ++n) cases.push_back(random_case(random));
+  for (int n = 0; n < 12; ++n) cases.push_back(random_case(random));
   for (const attention_case& c : cases) {
-    const std::vector<int> lengths{1, 40, random.integer(65, 120)};
+    const std::vector<int> lengths{1, 40, random.integer(65, 100)};
     history h(c, lengths, random);
     std::vector<std::vector<float>> reference;
     for (int n = 0; n < 3; ++n)
       reference.push_back(reference_of(h, n, 0, lengths[static_cast<std::size_t>(n)], random));
     for (const isa i : test::available()) {
-      for (int round = 0; round < 4; ++round) {
+      for (int round = 0; round < (i == isa::scalar ? 1 : 4); ++round) {
         std::vector<wish> wishes;
         std::vector<float> expected;
         for (int n = 0; n < 3; ++n) {
           const int length = lengths[static_cast<std::size_t>(n)];
           const int end = round == 0 && i != isa::scalar ? length : random.integer(1, length);
-          const int begin = round == 0 && i != isa::scalar ? 0 : random.integer(std::max(0, end - 50), end - 1);
+          const int begin = round == 0 && i != isa::scalar ? 0 : random.integer(std::max(0, end - 30), end - 1);
           wishes.push_back({n, begin, end});
           const auto& r = reference[static_cast<std::size_t>(n)];
           expected.insert(expected.end(), r.begin() + begin * static_cast<std::ptrdiff_t>(h.query()),
@@ -194,12 +194,12 @@ TEST(attention, a_row_that_is_not_finite_harms_those_that_see_it_alone) {
       history h(c, {120}, random);
       for (const isa i : test::available()) {
         history broken = h;
-        const auto before = h.attend({{0, 60, 120}}, {.kernels = i}, team);
+        const auto before = h.attend({{0, 70, 120}}, {.kernels = i}, team);
         broken.spoil(0, 77);
-        const auto after = broken.attend({{0, 60, 120}}, {.kernels = i}, team);
-        for (int p = 60; p < 120; ++p) {
+        const auto after = broken.attend({{0, 70, 120}}, {.kernels = i}, team);
+        for (int p = 70; p < 120; ++p) {
           for (std::size_t e = 0; e < h.query(); ++e) {
-            const std::size_t at = static_cast<std::size_t>(p - 60) * h.query() + e;
+            const std::size_t at = static_cast<std::size_t>(p - 70) * h.query() + e;
             if (h.sees(p, 77)) {
               ASSERT_TRUE(std::isnan(after[at])) << p;
             } else {
