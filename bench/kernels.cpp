@@ -9,11 +9,14 @@
 #include <numeric>
 #include <random>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "bench/roofline.hpp"
 #include "gpu/cache/memory_block.hpp"
 #include "gpu/cpu/attention.hpp"
+#include "gpu/cpu/line_format.hpp"
 #include "gpu/cpu/matrix.hpp"
 #include "gpu/cpu/ops.hpp"
 #include "gpu/cpu/thread_team.hpp"
@@ -161,46 +164,63 @@ void model(benchmark::State& state, activation_mode mode) {
       benchmark::Counter(n * static_cast<double>(weights.bytes()) * 1e-9, benchmark::Counter::kIsRate);
 }
 
-/// One layer of SmolLM2: `rows` rows behind a prefix of `prefix` positions, f16 lines.
-void attention(benchmark::State& state) {
-  const auto rows = static_cast<std::int32_t>(state.range(0)), prefix = static_cast<std::int32_t>(state.range(1));
-  thread_team team(static_cast<int>(state.range(2)));
-  constexpr int heads = 9, kv_heads = 3, dim = 64, line = kv_heads * dim;
-  const std::int32_t pages = (prefix + rows + page_lines - 1) / page_lines;
-  std::vector<std::uint16_t> k(static_cast<std::size_t>(pages * page_lines * line)),
-      staged(static_cast<std::size_t>(rows * line));
-  const auto values = random_floats(k.size());
-  to_half(values.data(), k.data(), static_cast<std::int64_t>(k.size()), best_isa());
-  const auto v = k;
-  to_half(values.data(), staged.data(), static_cast<std::int64_t>(staged.size()), best_isa());
-  const auto q = random_floats(static_cast<std::size_t>(rows * heads * dim));
+/// One layer of SmolLM2: `sequences` sequences of `rows` rows each behind a prefix of `prefix` positions of its own.
+void attention(benchmark::State& state, line_type type, scale_span span) {
+  const auto sequences = static_cast<std::int32_t>(state.range(0)), rows = static_cast<std::int32_t>(state.range(1));
+  const auto prefix = static_cast<std::int32_t>(state.range(2));
+  thread_team team(static_cast<int>(state.range(3)));
+  constexpr int heads = 9, kv_heads = 3, dim = 64, values = kv_heads * dim;
+  const int scales = type != line_type::int8     ? 0
+                     : span == scale_span::group ? values / 32
+                     : span == scale_span::head  ? kv_heads
+                                                 : 1;
+  const int width = type == line_type::f32 ? 4 : type == line_type::int8 ? 1 : 2;
+  const line_format format{type, span, kv_heads, dim, values};
+  const std::int64_t bytes = (values * width + scales * 2 + 3) / 4 * 4;
+  const std::int32_t blocks = (prefix + rows + page_lines - 1) / page_lines;
+  const auto lines_of = [&](std::int32_t n) {
+    std::vector<std::byte> part(static_cast<std::size_t>(n * bytes));
+    const auto line = random_floats(static_cast<std::size_t>(values));
+    for (std::int32_t i = 0; i < n; ++i) store_line(format, line.data(), part.data() + i * bytes, best_isa());
+    return part;
+  };
+  const std::int32_t pages = sequences * blocks;
+  const auto k = lines_of(pages * page_lines), v = k, staged = lines_of(sequences * rows);
+  const shard_lines lines{.kv_heads = kv_heads,
+                          .page_k = {k.data(), bytes},
+                          .page_v = {v.data(), bytes},
+                          .staged_k = {staged.data(), bytes},
+                          .staged_v = {staged.data(), bytes},
+                          .scales_offset = values};
+  const auto q = random_floats(static_cast<std::size_t>(sequences * rows * heads * dim));
   std::vector<float> out(q.size());
   step s;
-  s.sequences.resize(1);
-  s.sequences[0].committed = prefix;
-  s.sequences[0].pages.resize(static_cast<std::size_t>(pages));
-  std::iota(s.sequences[0].pages.begin(), s.sequences[0].pages.end(), 0);
-  for (std::int32_t r = 0; r < rows; ++r) s.rows.push_back({0, prefix + r, 0, false});
+  s.sequences.resize(static_cast<std::size_t>(sequences));
+  for (std::int32_t n = 0; n < sequences; ++n) {
+    step_sequence& sequence = s.sequences[static_cast<std::size_t>(n)];
+    sequence.committed = prefix;
+    sequence.pages.resize(static_cast<std::size_t>(blocks));
+    std::iota(sequence.pages.begin(), sequence.pages.end(), n * blocks);
+    for (std::int32_t r = 0; r < rows; ++r) s.rows.push_back({0, prefix + r, n, false});
+  }
   for (auto _ : state) {
     attend({.heads = heads,
             .kv_heads = kv_heads,
             .head_dim = dim,
             .scale = 0.125F,
-            .type = kv_type::f16,
+            .type = type,
+            .span = span,
             .q = q.data(),
             .out = out.data(),
-            .page_k = {k.data(), line},
-            .page_v = {v.data(), line},
-            .staged_k = {staged.data(), line},
-            .staged_v = {staged.data(), line},
+            .shards = {&lines, 1},
             .what = &s},
            best_isa(), team);
   }
-  const double keys = static_cast<double>(rows) * (static_cast<double>(prefix) + (rows + 1) / 2.0);
+  const double keys = static_cast<double>(sequences) * rows * (static_cast<double>(prefix) + (rows + 1) / 2.0);
   state.counters["GFLOPS"] = benchmark::Counter(static_cast<double>(state.iterations()) * keys * heads * dim * 4 * 1e-9,
                                                 benchmark::Counter::kIsRate);
   state.counters["rows/s"] =
-      benchmark::Counter(static_cast<double>(state.iterations()) * rows, benchmark::Counter::kIsRate);
+      benchmark::Counter(static_cast<double>(state.iterations()) * sequences * rows, benchmark::Counter::kIsRate);
 }
 
 void elementwise(benchmark::State& state) {
@@ -254,10 +274,15 @@ void register_all() {
         ->ArgsProduct({{1, 8, 64}, thread_counts})
         ->ArgNames({"rows", "threads"});
   }
-  add("attention", attention)
-      ->ArgsProduct({{1}, {31, 511, 4095}, thread_counts})
-      ->ArgsProduct({{512}, {0, 2048}, thread_counts})
-      ->ArgNames({"rows", "prefix", "threads"});
+  for (const auto& [name, type, span] : {std::tuple{"f16", line_type::f16, scale_span::group},
+                                         {"f32", line_type::f32, scale_span::group},
+                                         {"bf16", line_type::bf16, scale_span::group},
+                                         {"int8_group", line_type::int8, scale_span::group},
+                                         {"int8_head", line_type::int8, scale_span::head}})
+    add(std::string("attention/") + name, [t = type, p = span](benchmark::State& s) { attention(s, t, p); })
+        ->ArgsProduct({{1, 8, 64}, {1}, {127, 511, 2047, 8191}, thread_counts})
+        ->ArgsProduct({{1}, {512}, {0, 2048}, thread_counts})
+        ->ArgNames({"sequences", "rows", "prefix", "threads"});
 }
 
 }  // namespace

@@ -1,234 +1,155 @@
 #include "gpu/cpu/attention.hpp"
 
-#include <algorithm>
-#include <numeric>
-
-#include "gpu/cpu/kernel_test_data.hpp"
-#include "gpu/cpu/ops.hpp"
+#include "gpu/cpu/attention_history.hpp"
 
 namespace kvern::gpu::cpu {
 namespace {
 
-struct shape {
-  int heads, kv_heads, head_dim;
-  kv_type type;
-};
+using test::arrangement;
+using test::attention_case;
+using test::history;
+using test::wish;
 
-/// K, V and queries of whole sequences; computes any rows of them with any share of the keys in pages.
-class history {
- public:
-  history(const shape& s, const std::vector<int>& lengths, test::random_source& random) : shape_(s), random_(random) {
-    for (const int length : lengths) {
-      const auto n = static_cast<std::size_t>(length);
-      sequences_.push_back(
-          {round(random.normal(n * line())), round(random.normal(n * line())), random.normal(n * query())});
+template <class T>
+T one_of(test::random_source& random, const std::vector<T>& all) {
+  return all[static_cast<std::size_t>(random.integer(0, static_cast<int>(all.size()) - 1))];
+}
+
+attention_case random_case(test::random_source& random) {
+  const int kv_heads = random.integer(1, 4);
+  attention_case c{.heads = kv_heads * random.integer(1, 5), .kv_heads = kv_heads, .head_dim = 0};
+  c.head_dim = random.integer(0, 1) != 0 ? one_of<int>(random, {16, 32, 64, 80, 96, 128}) : random.integer(1, 130);
+  c.type = one_of<line_type>(random, {line_type::f32, line_type::f16, line_type::bf16, line_type::int8});
+  c.span = one_of<scale_span>(random, {scale_span::group, scale_span::head, scale_span::line});
+  c.window = one_of<std::int32_t>(random, {0, 0, 1, 5, 31, 32, 33, 50, 100});
+  c.rotate = one_of<rotation>(random, {{0, 0}, {0, 0}, {0, 1}, {1, 1}, {1, 2}, {2, 1}, {0, 3}});
+  c.cap = one_of<float>(random, {0.0F, 0.0F, 0.7F, 50.0F});
+  return c;
+}
+
+/// One scale for the line of all heads cannot be had where heads lie apart.
+int random_shards(const attention_case& c, test::random_source& random) {
+  return c.type == line_type::int8 && c.span == scale_span::line ? 1 : random.integer(1, c.kv_heads);
+}
+
+std::vector<attention_case> every_type() {
+  std::vector<attention_case> all{
+      {9, 3, 64, line_type::f16},  {4, 4, 32, line_type::f32},  {6, 1, 80, line_type::f16},
+      {2, 1, 20, line_type::f32},  {3, 3, 6, line_type::f16},   {2, 2, 256, line_type::f32},
+      {9, 3, 64, line_type::bf16}, {5, 1, 33, line_type::bf16}, {4, 2, 256, line_type::f16, {}, 48, {}, 50}};
+  for (const scale_span span : {scale_span::group, scale_span::head, scale_span::line}) {
+    all.push_back({9, 3, 64, line_type::int8, span});
+    all.push_back({6, 2, 41, line_type::int8, span, 40});
+    all.push_back({4, 1, 256, line_type::int8, span, 0, {1, 1}, 2});
+  }
+  return all;
+}
+
+/// Rows [begin, end) of sequence 0, computed in one step.
+void expect_exact(history& h, const attention_case& c, int begin, int end, const std::vector<float>& out) {
+  std::size_t at = 0;
+  for (int p = begin; p < end; ++p) {
+    for (int head = 0; head < c.heads; ++head) {
+      const history::exact_result exact = h.exact(0, p, head);
+      // A score errs by a rounding for each dimension, each scale and the scaling of q, 6 more of its size in the cap;
+      // a weight relatively by as much, twice (it is in the sum as well); then exp, the sums over keys, V's scale and
+      // the division.
+      const int steps = c.head_dim + 2 * ((c.head_dim + 31) / 32) + 10;
+      const double tolerance = (2 * steps * exact.peak + 2 * exact.keys + 24) * 0x1p-24;
+      for (std::size_t d = 0; d < static_cast<std::size_t>(c.head_dim); ++d, ++at)
+        ASSERT_NEAR(out[at], exact.out[d], exact.size[d] * tolerance) << "position " << p << " head " << head;
     }
   }
-
-  std::size_t line() const { return static_cast<std::size_t>(shape_.kv_heads * shape_.head_dim); }
-  std::size_t query() const { return static_cast<std::size_t>(shape_.heads * shape_.head_dim); }
-
-  /// Rows [committed, end) of some sequences in one step. Every line that no row may read is NaN.
-  struct wish {
-    int sequence, committed, end;
-  };
-
-  std::vector<float> attend(const std::vector<wish>& wishes, isa i, thread_team& team) {
-    step s;
-    std::vector<float> q;
-    int pages = 0;
-    for (const wish& w : wishes) pages += (w.end + page_lines - 1) / page_lines;
-    std::vector<page_id> order(static_cast<std::size_t>(pages + 3));
-    std::iota(order.begin(), order.end(), 0);
-    for (std::size_t n = order.size(); n > 1; --n)
-      std::swap(order[n - 1], order[static_cast<std::size_t>(random_.integer(0, static_cast<int>(n) - 1))]);
-    // Strides are wider than a line, as where layers or K and V share memory.
-    const std::size_t stride = line() + 16;
-    std::vector<float> page_k(order.size() * page_lines * stride, NAN), page_v = page_k, staged_k, staged_v;
-    for (const wish& w : wishes) {
-      const one& h = sequences_[static_cast<std::size_t>(w.sequence)];
-      step_sequence sequence;
-      sequence.committed = w.committed;
-      for (int p = 0; p < w.end; p += page_lines) {
-        sequence.pages.push_back(order.back());
-        order.pop_back();
-      }
-      for (int p = 0; p < w.committed; ++p) {
-        const auto to = static_cast<std::size_t>(sequence.pages[static_cast<std::size_t>(p / page_lines)] * page_lines +
-                                                 p % page_lines) *
-                        stride;
-        std::copy_n(h.k.begin() + p * static_cast<std::ptrdiff_t>(line()), line(),
-                    page_k.begin() + static_cast<std::ptrdiff_t>(to));
-        std::copy_n(h.v.begin() + p * static_cast<std::ptrdiff_t>(line()), line(),
-                    page_v.begin() + static_cast<std::ptrdiff_t>(to));
-      }
-      for (int p = w.committed; p < w.end; ++p) {
-        s.rows.push_back({0, p, static_cast<std::int32_t>(s.sequences.size()), false});
-        const auto at = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(p) * line());
-        staged_k.insert(staged_k.end(), h.k.begin() + at, h.k.begin() + at + static_cast<std::ptrdiff_t>(line()));
-        staged_v.insert(staged_v.end(), h.v.begin() + at, h.v.begin() + at + static_cast<std::ptrdiff_t>(line()));
-        staged_k.resize(staged_k.size() + 16, NAN);
-        staged_v.resize(staged_v.size() + 16, NAN);
-        const auto qs = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(p) * query());
-        q.insert(q.end(), h.q.begin() + qs, h.q.begin() + qs + static_cast<std::ptrdiff_t>(query()));
-      }
-      s.sequences.push_back(sequence);
-    }
-    const auto memory = [&](const std::vector<float>& v) {
-      std::vector<std::uint16_t> halves(shape_.type == kv_type::f16 ? v.size() : 0);
-      if (!halves.empty()) to_half(v.data(), halves.data(), static_cast<std::int64_t>(v.size()), isa::scalar);
-      return halves;
-    };
-    const auto pk = memory(page_k), pv = memory(page_v), sk = memory(staged_k), sv = memory(staged_v);
-    const auto lines = [&](const std::vector<float>& f, const std::vector<std::uint16_t>& h) -> line_array {
-      return {shape_.type == kv_type::f16 ? static_cast<const void*>(h.data()) : static_cast<const void*>(f.data()),
-              static_cast<std::int64_t>(stride)};
-    };
-    std::vector<float> out(q.size(), -5.0F);
-    cpu::attend({.heads = shape_.heads,
-                 .kv_heads = shape_.kv_heads,
-                 .head_dim = shape_.head_dim,
-                 .scale = scale(),
-                 .type = shape_.type,
-                 .q = q.data(),
-                 .out = out.data(),
-                 .page_k = lines(page_k, pk),
-                 .page_v = lines(page_v, pv),
-                 .staged_k = lines(staged_k, sk),
-                 .staged_v = lines(staged_v, sv),
-                 .what = &s},
-                i, team);
-    return out;
-  }
-
-  float scale() const { return 1 / std::sqrt(static_cast<float>(shape_.head_dim)); }
-
-  /// In double precision, with the sum of |weight * V| as the measure of its errors.
-  void exact(int sequence, int position, int head, std::vector<double>& out, std::vector<double>& size,
-             double& peak) const {
-    const one& h = sequences_[static_cast<std::size_t>(sequence)];
-    const auto dim = static_cast<std::size_t>(shape_.head_dim);
-    const auto kv = static_cast<std::size_t>(head / (shape_.heads / shape_.kv_heads));
-    const float* const q =
-        h.q.data() + static_cast<std::size_t>(position) * query() + static_cast<std::size_t>(head) * dim;
-    std::vector<double> w;
-    peak = 0;
-    for (std::size_t p = 0; p <= static_cast<std::size_t>(position); ++p) {
-      double score = 0, terms = 0;
-      for (std::size_t d = 0; d < dim; ++d) {
-        score += static_cast<double>(q[d]) * h.k[p * line() + kv * dim + d];
-        terms += std::fabs(static_cast<double>(q[d]) * h.k[p * line() + kv * dim + d]);
-      }
-      w.push_back(score * scale());
-      peak = std::max(peak, terms * scale());
-    }
-    const double top = *std::max_element(w.begin(), w.end());
-    double total = 0;
-    for (double& x : w) total += x = std::exp(x - top);
-    out.assign(dim, 0);
-    size.assign(dim, 0);
-    for (std::size_t p = 0; p < w.size(); ++p) {
-      for (std::size_t d = 0; d < dim; ++d) {
-        const double v = h.v[p * line() + kv * dim + d];
-        out[d] += w[p] / total * v;
-        size[d] += w[p] / total * std::fabs(v);
-      }
-    }
-  }
-
-  /// Overwrites V of one position, as a broken row would.
-  void spoil(int sequence, int position) {
-    one& h = sequences_[static_cast<std::size_t>(sequence)];
-    std::fill_n(h.v.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(position) * line()), line(), NAN);
-    std::fill_n(h.k.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(position) * line()), line(), NAN);
-  }
-
- private:
-  struct one {
-    std::vector<float> k, v, q;
-  };
-
-  std::vector<float> round(std::vector<float> v) const {
-    if (shape_.type == kv_type::f32) return v;
-    std::vector<std::uint16_t> h(v.size());
-    to_half(v.data(), h.data(), static_cast<std::int64_t>(v.size()), isa::scalar);
-    from_half(h.data(), v.data(), static_cast<std::int64_t>(v.size()), isa::scalar);
-    return v;
-  }
-
-  shape shape_;
-  test::random_source& random_;
-  std::vector<one> sequences_;
-};
-
-constexpr shape shapes[] = {{9, 3, 64, kv_type::f16}, {4, 4, 32, kv_type::f32}, {6, 1, 80, kv_type::f16},
-                            {2, 1, 20, kv_type::f32}, {3, 3, 6, kv_type::f16},  {2, 2, 256, kv_type::f32}};
+}
 
 TEST(attention, matches_double_precision) {
   test::random_source random;
   SCOPED_TRACE(testing::Message() << "seed " << random.seed());
   thread_team team(2);
-  for (const shape& s : shapes) {
-    history h(s, {70}, random);
-    const auto out = h.attend({{0, 0, 70}}, best_isa(), team);
-    for (int p = 0; p < 70; ++p) {
-      for (int head = 0; head < s.heads; ++head) {
-        std::vector<double> exact, size;
-        double peak;
-        h.exact(0, p, head, exact, size, peak);
-        for (int d = 0; d < s.head_dim; ++d) {
-          // A score errs by head_dim + 2 roundings of its terms, a weight relatively by as much, twice (it is in the
-          // sum as well); then exp, the sums over keys and the division.
-          const double tolerance = (2 * (s.head_dim + 2) * peak + 2 * (p + 1) + 20) * 0x1p-24;
-          ASSERT_NEAR(
-              out[(static_cast<std::size_t>(p) * static_cast<std::size_t>(s.heads) + static_cast<std::size_t>(head)) *
-                      static_cast<std::size_t>(s.head_dim) +
-                  static_cast<std::size_t>(d)],
-              exact[static_cast<std::size_t>(d)], size[static_cast<std::size_t>(d)] * tolerance);
-        }
-      }
-    }
+  std::vector<attention_case> cases = every_type();
+  for (int n = 0; n < 40; ++n) cases.push_back(random_case(random));
+  for (const attention_case& c : cases) {
+    SCOPED_TRACE(testing::Message() << c);
+    const int length = random.integer(1, 180), begin = random.integer(std::max(0, length - 40), length - 1);
+    history h(c, {length}, random);
+    const arrangement how{.kernels = best_isa(),
+                          .eager = random.integer(0, 1) != 0,
+                          .shards = random_shards(c, random),
+                          .tables = 3,
+                          .table = random.integer(0, 2)};
+    expect_exact(h, c, begin, length, h.attend({{0, begin, length}}, how, team));
+    if (HasFatalFailure()) return;
   }
 }
 
-/// Each row alone, all its keys but its own in pages, by the scalar reference, on one thread: what all others equal.
-std::vector<float> row_by_row(history& h, int sequence, int begin, int end) {
+/// Rows [begin, end) of a sequence by the scalar reference in one chunk on one thread: what all others equal. Some rows
+/// are computed alone as well, with all their keys but their own in pages.
+std::vector<float> reference_of(history& h, int sequence, int begin, int end, test::random_source& random) {
   thread_team one(1);
-  std::vector<float> all;
-  for (int p = begin; p < end; ++p) {
-    const auto out = h.attend({{sequence, p, p + 1}}, isa::scalar, one);
-    all.insert(all.end(), out.begin(), out.end());
+  std::vector<float> all = h.attend({{sequence, begin, end}}, {}, one);
+  for (int n = 0; n < 5; ++n) {
+    const int p = n == 0 ? end - 1 : random.integer(begin, end - 1);
+    const auto at = all.begin() + (p - begin) * static_cast<std::ptrdiff_t>(h.query());
+    test::expect_same_bits(h.attend({{sequence, p, p + 1}}, {}, one),
+                           {at, at + static_cast<std::ptrdiff_t>(h.query())});
   }
   return all;
 }
 
-TEST(attention, one_result_for_every_split_batch_thread_count_and_instruction_set) {
+TEST(attention, one_result_for_every_arrangement) {
   test::random_source random;
   SCOPED_TRACE(testing::Message() << "seed " << random.seed());
   thread_team one(1), three(3);
-  for (const shape& s : shapes) {
-    const std::vector<int> lengths{1, 33, 64, 101};
-    history h(s, lengths, random);
+  std::vector<attention_case> cases = every_type();
+  for (int n = 0; n < 12; ++n) cases.push_back(random_case(random));
+  for (const attention_case& c : cases) {
+    const std::vector<int> lengths{1, 40, random.integer(65, 100)};
+    history h(c, lengths, random);
     std::vector<std::vector<float>> reference;
-    for (int n = 0; n < 4; ++n) reference.push_back(row_by_row(h, n, 0, lengths[static_cast<std::size_t>(n)]));
+    for (int n = 0; n < 3; ++n)
+      reference.push_back(reference_of(h, n, 0, lengths[static_cast<std::size_t>(n)], random));
     for (const isa i : test::available()) {
-      for (int round = 0; round < 6; ++round) {
-        std::vector<history::wish> wishes;
+      for (int round = 0; round < (i == isa::scalar ? 1 : 4); ++round) {
+        std::vector<wish> wishes;
         std::vector<float> expected;
-        for (int n = 0; n < 4; ++n) {
+        for (int n = 0; n < 3; ++n) {
           const int length = lengths[static_cast<std::size_t>(n)];
-          const int end = round == 0 ? length : random.integer(1, length);
-          const int begin = round == 0 ? 0 : random.integer(0, end - 1);
+          const int end = round == 0 && i != isa::scalar ? length : random.integer(1, length);
+          const int begin = round == 0 && i != isa::scalar ? 0 : random.integer(std::max(0, end - 30), end - 1);
           wishes.push_back({n, begin, end});
           const auto& r = reference[static_cast<std::size_t>(n)];
           expected.insert(expected.end(), r.begin() + begin * static_cast<std::ptrdiff_t>(h.query()),
                           r.begin() + end * static_cast<std::ptrdiff_t>(h.query()));
         }
-        SCOPED_TRACE(testing::Message() << to_string(i) << " head_dim " << s.head_dim << " round " << round);
-        test::expect_same_bits(h.attend(wishes, i, round % 2 != 0 ? three : one), expected);
+        const arrangement how{.kernels = i,
+                              .eager = random.integer(0, 2) == 0,
+                              .shards = random_shards(c, random),
+                              .tables = 2,
+                              .table = random.integer(0, 1)};
+        SCOPED_TRACE(testing::Message() << c << "; " << to_string(i) << " round " << round << " shards " << how.shards
+                                        << (how.eager ? " eager" : ""));
+        test::expect_same_bits(h.attend(wishes, how, round % 2 != 0 ? three : one), expected);
         if (HasFatalFailure()) return;
       }
     }
+  }
+}
+
+TEST(attention, every_head_dim_works_in_every_type) {
+  test::random_source random;
+  SCOPED_TRACE(testing::Message() << "seed " << random.seed());
+  thread_team team(1);
+  for (int dim = 1; dim <= 256; ++dim) {
+    attention_case c = random_case(random);
+    c.heads = 4;
+    c.kv_heads = 2;
+    c.head_dim = dim;
+    SCOPED_TRACE(testing::Message() << c);
+    history h(c, {45}, random);
+    const auto out = h.attend({{0, 42, 45}}, {}, team);
+    expect_exact(h, c, 42, 45, out);
+    for (const isa i : test::available()) test::expect_same_bits(h.attend({{0, 42, 45}}, {.kernels = i}, team), out);
+    if (HasFatalFailure()) return;
   }
 }
 
@@ -236,36 +157,57 @@ TEST(attention, long_prefixes_are_the_same_whole_and_in_segments) {
   test::random_source random;
   SCOPED_TRACE(testing::Message() << "seed " << random.seed());
   thread_team one(1), two(2), many(16);
-  const shape s{6, 2, 16, kv_type::f16};
-  history h(s, {1060}, random);
-  const auto reference = row_by_row(h, 0, 1000, 1060);
-  const auto tail = [&](int rows) {
-    return std::vector<float>(reference.end() - static_cast<std::ptrdiff_t>(h.query()) * rows, reference.end());
-  };
-  for (const isa i : test::available()) {
-    SCOPED_TRACE(to_string(i));
-    test::expect_same_bits(h.attend({{0, 1000, 1060}}, i, two), reference);   // chunk: tiles walk all segments
-    test::expect_same_bits(h.attend({{0, 1000, 1060}}, i, many), reference);  // chunk in segments, across 1024
-    test::expect_same_bits(h.attend({{0, 1059, 1060}}, i, one), tail(1));
-    test::expect_same_bits(h.attend({{0, 1050, 1060}}, i, two), tail(10));
+  for (const attention_case& c : {attention_case{6, 2, 16, line_type::f16},
+                                  {6, 2, 16, line_type::f16, {}, 600},
+                                  {4, 2, 40, line_type::int8, scale_span::group, 0, {1, 20}},
+                                  {4, 2, 16, line_type::bf16, {}, 990, {2, 18}, 5},
+                                  {4, 2, 16, line_type::f32, {}, 0, {16, 2}}}) {
+    history h(c, {1060}, random);
+    const auto reference = reference_of(h, 0, 1000, 1060, random);
+    const auto tail = [&](int rows) {
+      return std::vector<float>(reference.end() - static_cast<std::ptrdiff_t>(h.query()) * rows, reference.end());
+    };
+    for (const isa i : test::available()) {
+      SCOPED_TRACE(testing::Message() << c << "; " << to_string(i));
+      const wish chunk{0, 1000, 1060}, half{0, 1030, 1060}, few{0, 1050, 1060}, last{0, 1059, 1060};
+      test::expect_same_bits(h.attend({chunk}, {.kernels = i}, two), reference);   // tiles walk all segments
+      test::expect_same_bits(h.attend({chunk}, {.kernels = i}, many), reference);  // in segments, across 1024
+      test::expect_same_bits(h.attend({half}, {.kernels = i, .eager = true, .shards = 2}, many), tail(30));
+      test::expect_same_bits(h.attend({last}, {.kernels = i}, one), tail(1));
+      test::expect_same_bits(h.attend({few}, {.kernels = i, .shards = 2}, two), tail(10));
+      if (HasFatalFailure()) return;
+    }
   }
 }
 
-TEST(attention, a_row_that_is_not_finite_harms_no_earlier_row) {
+/// A broken row breaks those that see it and changes no bit of the others, earlier ones as well as ones whose window
+/// has passed it, in the same tiles.
+TEST(attention, a_row_that_is_not_finite_harms_those_that_see_it_alone) {
   test::random_source random;
   SCOPED_TRACE(testing::Message() << "seed " << random.seed());
   thread_team team(2);
-  for (const shape& s : shapes) {
-    history h(s, {90}, random);
-    for (const isa i : test::available()) {
-      history broken = h;
-      const auto before = h.attend({{0, 10, 90}}, i, team);
-      broken.spoil(0, 77);
-      const auto after = broken.attend({{0, 10, 90}}, i, team);
-      const std::size_t good = 67 * h.query();
-      test::expect_same_bits({after.begin(), after.begin() + static_cast<std::ptrdiff_t>(good)},
-                             {before.begin(), before.begin() + static_cast<std::ptrdiff_t>(good)});
-      for (std::size_t e = good; e < after.size(); ++e) ASSERT_TRUE(std::isnan(after[e]));
+  for (attention_case c : every_type()) {
+    if (c.type == line_type::int8) continue;  // NaN becomes 0
+    for (const std::int32_t window : {0, 33}) {
+      c.window = window;
+      SCOPED_TRACE(testing::Message() << c);
+      history h(c, {120}, random);
+      for (const isa i : test::available()) {
+        history broken = h;
+        const auto before = h.attend({{0, 70, 120}}, {.kernels = i}, team);
+        broken.spoil(0, 77);
+        const auto after = broken.attend({{0, 70, 120}}, {.kernels = i}, team);
+        for (int p = 70; p < 120; ++p) {
+          for (std::size_t e = 0; e < h.query(); ++e) {
+            const std::size_t at = static_cast<std::size_t>(p - 70) * h.query() + e;
+            if (h.sees(p, 77)) {
+              ASSERT_TRUE(std::isnan(after[at])) << p;
+            } else {
+              ASSERT_EQ(test::bits_of(after[at]), test::bits_of(before[at])) << p;
+            }
+          }
+        }
+      }
     }
   }
 }

@@ -6,11 +6,13 @@
 #include <optional>
 
 #include "gpu/backend.hpp"
-#include "gpu/cpu/attention.hpp"
+#include "gpu/cache/cache_options.hpp"
 #include "gpu/cpu/matrix.hpp"
 #include "model/gguf/gguf.hpp"
 
 namespace kvern::gpu::cpu {
+
+using kv_type = line_type;
 
 struct cpu_options {
   int threads = 0;           ///< 0: physical cores this process may use

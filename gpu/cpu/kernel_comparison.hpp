@@ -72,6 +72,12 @@ inline void compare_elementwise(const kernels& k, random_source& random) {
         return out;
       });
       both([&](const kernels& t) {
+        std::vector<float> out(2 * size);
+        t.soft_cap(a.data(), 50, out.data(), n);
+        t.soft_cap(a.data(), 0.3F, out.data() + n, n);
+        return out;
+      });
+      both([&](const kernels& t) {
         std::vector<float> out(size);
         t.rms_norm(a.data(), b.data(), 1e-5F, out.data(), n);
         return out;
@@ -86,10 +92,12 @@ inline void compare_elementwise(const kernels& k, random_source& random) {
       both([&](const kernels& t) {
         std::vector<std::uint16_t> h(size);
         t.narrow_half(a.data(), h.data(), n);
-        std::vector<float> out(3 * size);
+        std::vector<float> out(4 * size);
         t.widen_half(h.data(), out.data(), n);
         t.widen_bf16(h.data(), out.data() + n, n);
         t.finish(a.data(), 3.5F, out.data() + 2 * n, n);
+        t.narrow_bf16(a.data(), h.data(), n);
+        t.widen_bf16(h.data(), out.data() + 3 * n, n);
         return out;
       });
     }

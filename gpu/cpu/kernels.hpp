@@ -4,6 +4,7 @@
 // kernels_avx512.cpp). Only plain types here: those files are compiled with wider flags than the rest, and an inline
 // function they shared with others could be linked in its wide form on a machine that lacks it.
 
+#include <cstddef>
 #include <cstdint>
 
 namespace kvern::gpu::cpu {
@@ -94,17 +95,27 @@ struct quantise_args {
   std::int32_t* first_sums;
 };
 
+/// How the values of a cached line are stored.
+enum class line_element { f32, f16, bf16, int8 };
+
+inline constexpr int scale_dims = 32;  ///< of a head, that one int8 scale covers at least (fewer at the head's end)
+
 /// Up to attention_tile query vectors of one KV head against one block of keys. All strides are head_dim rounded up to
-/// 16 (`width`), padding is zero.
+/// 16 (`width`), padding is zero. `groups` is 1, or for int8 the scales that a key's head has: ceil(head_dim / 32) when
+/// each covers scale_dims, 1 when one covers them all.
 struct attention_block {
   int vectors;
   int head_dim;
   int width;
-  bool half;                   ///< lines are f16, else f32
-  int lines;                   ///< keys that exist in this block, 1 to 32
+  line_element element;
+  int groups;
+  std::int64_t scales_at;      ///< int8: bytes from a key's values to its scales, f16
+  float cap;                   ///< scores become cap * tanh(score / cap); 0: they stay
+  int begin, end;              ///< keys that a vector sees, of 0 to 31; no others are read
   const void* k[block_lines];  ///< [head_dim] each
   const void* v[block_lines];
-  const int* keys;   ///< [vectors] keys that a vector sees, 1 to 32 (0: none, untouched)
+  const int* first;  ///< [vectors] keys that a vector sees: first[i] to last[i] - 1
+  const int* last;   ///< [vectors]; first[i]: none, the vector is untouched
   const float* q;    ///< [head_dim][attention_tile], scaled
   float* largest;    ///< [vectors] running maximum, -inf at first
   float* total;      ///< [vectors] running sum of exp(score - maximum)
@@ -112,6 +123,23 @@ struct attention_block {
   float* k_scratch;  ///< [width][32]
   float* v_scratch;  ///< [32][width]
   float* weights;    ///< [attention_tile][32]
+  float* k_scales;   ///< [groups][32]
+  float* v_scales;   ///< [groups][32]
+  float* scaled;     ///< [groups][4][32]
+};
+
+/// `rows` rows of `cols` values to int8, with an f16 scale for every `span` values of a row (fewer at its end):
+/// quants [rows][cols], scales [rows][ceil(cols / span)], which need not be aligned.
+///
+/// scale = half(largest magnitude / 127), at most the largest finite half; q = value / scale rounded to nearest even
+/// and kept within 127. Values of a span whose scale is 0, and NaN, become 0.
+struct quantise_line_args {
+  const float* x;
+  int rows;
+  std::int64_t cols;
+  std::int64_t span;
+  std::int8_t* quants;
+  std::byte* scales;
 };
 
 struct kernels {
@@ -127,9 +155,12 @@ struct kernels {
   void (*widen_half)(const std::uint16_t* in, float* out, std::int64_t n);
   void (*widen_bf16)(const std::uint16_t* in, float* out, std::int64_t n);
   void (*narrow_half)(const float* in, std::uint16_t* out, std::int64_t n);
+  void (*narrow_bf16)(const float* in, std::uint16_t* out, std::int64_t n);
+  void (*quantise_line)(const quantise_line_args& a);
 
   void (*attend)(const attention_block& a);
-  /// Folds segment b into a: [vectors] maxima and sums, [vectors][width] accumulators.
+  /// Folds segment b into a: [vectors] maxima and sums, [vectors][width] accumulators. Of what saw no key the other is
+  /// left as it is.
   void (*merge)(int vectors, int width, float* largest, float* total, float* acc, const float* b_largest,
                 const float* b_total, const float* b_acc);
   /// out[i] = acc[i] / total
@@ -140,6 +171,7 @@ struct kernels {
   void (*gelu_mul)(const float* gate, const float* up, float* out, std::int64_t n);
   void (*add)(const float* a, const float* b, float* out, std::int64_t n);
   void (*exp)(const float* x, float* out, std::int64_t n);
+  void (*soft_cap)(const float* x, float cap, float* out, std::int64_t n);
   /// Turns pairs (a[i], b[i]) by the angle whose cosine and sine are c[i], s[i].
   void (*rotate)(float* a, float* b, const float* c, const float* s, std::int64_t n);
   /// The same for pairs (x[2 i], x[2 i + 1]).

@@ -5,6 +5,7 @@
 #include "gpu/cpu/simd_avx512.hpp"
 #include "gpu/cpu/kernels_elementwise.hpp"
 #include "gpu/cpu/kernels_rows.hpp"
+#include "gpu/cpu/kernels_lines.hpp"
 #include "gpu/cpu/kernels_attention.hpp"
 #include "gpu/cpu/kernels_packed_avx512.hpp"
 #include "gpu/cpu/kernels_packed_tile.hpp"

@@ -3,6 +3,7 @@
 #include "gpu/cpu/simd_scalar.hpp"
 #include "gpu/cpu/kernels_elementwise.hpp"
 #include "gpu/cpu/kernels_rows.hpp"
+#include "gpu/cpu/kernels_lines.hpp"
 #include "gpu/cpu/kernels_attention.hpp"
 #include "gpu/cpu/kernels_packed_scalar.hpp"
 #include "gpu/cpu/kernels_table.hpp"

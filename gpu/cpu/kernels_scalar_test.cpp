@@ -32,6 +32,32 @@ TEST(kernels_scalar, exp_at_the_ends_of_its_range) {
   EXPECT_TRUE(std::isnan(out[8]));
 }
 
+TEST(kernels_scalar, soft_cap_with_a_cap_of_one_is_tanh_within_four_ulp) {
+  std::vector<float> x{0.625F, std::nextafter(0.625F, 0.0F)};
+  for (float v = 0; v < 20; v += 0.00037F) x.push_back(v);
+  for (float v = 1e-36F; v < 1; v *= 1.3F) x.push_back(v);
+  const std::size_t positive = x.size();
+  for (std::size_t i = 0; i < positive; ++i) x.push_back(-x[i]);
+  std::vector<float> out(x.size());
+  scalar_kernels().soft_cap(x.data(), 1, out.data(), static_cast<std::int64_t>(x.size()));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    ASSERT_LE(ulps(out[i], std::tanh(static_cast<double>(x[i]))), 4) << x[i];
+    ASSERT_LE(std::fabs(out[i]), 1);
+  }
+  for (std::size_t i = 0; i < positive; ++i) ASSERT_EQ(out[i], -out[positive + i]);
+}
+
+TEST(kernels_scalar, soft_cap_of_values_that_are_not_finite) {
+  const std::vector<float> x{INFINITY, -INFINITY, NAN, 3e38F, -3e38F};
+  std::vector<float> out(x.size());
+  scalar_kernels().soft_cap(x.data(), 30, out.data(), 5);
+  EXPECT_EQ(out[0], 30);
+  EXPECT_EQ(out[1], -30);
+  EXPECT_TRUE(std::isnan(out[2]));
+  EXPECT_EQ(out[3], 30);
+  EXPECT_EQ(out[4], -30);
+}
+
 TEST(kernels_scalar, half_conversion_is_exact_and_rounds_to_nearest_even) {
   std::vector<std::uint16_t> all(65536);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);

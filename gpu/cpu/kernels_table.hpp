@@ -16,6 +16,8 @@ constexpr kernels make_table(void (*tile)(packing, int, const tile_args&)) {
   k.widen_half = widen_half_kernel;
   k.widen_bf16 = widen_bf16_kernel;
   k.narrow_half = narrow_half_kernel;
+  k.narrow_bf16 = narrow_bf16_kernel;
+  k.quantise_line = quantise_line_kernel;
   k.attend = attend_kernel;
   k.merge = merge_kernel;
   k.finish = finish_kernel;
@@ -24,6 +26,7 @@ constexpr kernels make_table(void (*tile)(packing, int, const tile_args&)) {
   k.gelu_mul = gelu_mul_kernel;
   k.add = add_kernel;
   k.exp = exp_kernel;
+  k.soft_cap = soft_cap_kernel;
   k.rotate = rotate_kernel;
   k.rotate_adjacent = rotate_adjacent_kernel;
   return k;

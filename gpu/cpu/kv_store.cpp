@@ -4,20 +4,17 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <utility>
 
 #include "gpu/cpu/attention.hpp"
-#include "gpu/cpu/ops.hpp"
+#include "gpu/cpu/line_format.hpp"
 
 namespace kvern::gpu::cpu {
 namespace {
 
 constexpr std::size_t moves_in_task = 8;
 
-line_array array_of(const line_run& run, const cache_shape& shape) {
-  return {run.base, run.stride / static_cast<std::int64_t>(element_bytes(shape.type))};
-}
+line_view view_of(const line_run& run) { return {run.base, run.stride}; }
 
 }  // namespace
 
@@ -38,29 +35,28 @@ result<kv_store> kv_store::create(const settings& how, thread_team& team) {
 void kv_store::begin(std::span<const std::int64_t> lines) { lines_.assign(lines.begin(), lines.end()); }
 
 void kv_store::stage(std::int32_t layer, std::int64_t row, const float* k, const float* v) {
-  const std::int64_t values = shape().part_elements();
-  for (const auto& [part, from] : {std::pair{line_part::k, k}, std::pair{line_part::v, v}}) {
-    std::byte* const line = staged_.lines(layer, part).line(row);
-    if (shape().type == line_type::f16)
-      to_half(from, reinterpret_cast<std::uint16_t*>(line), values, how_.kernels);
-    else
-      std::memcpy(line, from, static_cast<std::size_t>(values) * sizeof(float));
-  }
+  const line_format format{.type = shape().type, .kv_heads = shape().kv_heads, .head_dim = shape().head_dim};
+  store_line(format, k, staged_.lines(layer, line_part::k).line(row), how_.kernels);
+  store_line(format, v, staged_.lines(layer, line_part::v).line(row), how_.kernels);
 }
 
 void kv_store::attend(std::int32_t layer, const step& s, const attention_settings& how, const float* q, float* out) {
   const cache_shape& lines = shape();
+  const shard_lines all{.kv_heads = lines.kv_heads,
+                        .page_k = view_of(pages_.lines(layer, line_part::k)),
+                        .page_v = view_of(pages_.lines(layer, line_part::v)),
+                        .staged_k = view_of(staged_.lines(layer, line_part::k)),
+                        .staged_v = view_of(staged_.lines(layer, line_part::v))};
   cpu::attend({.heads = how.heads,
                .kv_heads = lines.kv_heads,
                .head_dim = lines.head_dim,
                .scale = how.scale,
-               .type = lines.type == line_type::f16 ? kv_type::f16 : kv_type::f32,
+               .cap = how.cap,
+               .window = how.window,
+               .type = lines.type,
                .q = q,
                .out = out,
-               .page_k = array_of(pages_.lines(layer, line_part::k), lines),
-               .page_v = array_of(pages_.lines(layer, line_part::v), lines),
-               .staged_k = array_of(staged_.lines(layer, line_part::k), lines),
-               .staged_v = array_of(staged_.lines(layer, line_part::v), lines),
+               .shards = {&all, 1},
                .what = &s},
               how_.kernels, team_);
 }

@@ -20,6 +20,8 @@ void add(const float* a, const float* b, float* out, std::int64_t n, isa i) { ke
 
 void exp(const float* x, float* out, std::int64_t n, isa i) { kernels_for(i).exp(x, out, n); }
 
+void soft_cap(const float* x, float cap, float* out, std::int64_t n, isa i) { kernels_for(i).soft_cap(x, cap, out, n); }
+
 void rope(float* x, int heads, int head_dim, int n_rot, const float* cos, const float* sin, rope_pairing pairing,
           isa i) {
   const kernels& k = kernels_for(i);

@@ -24,6 +24,9 @@ void add(const float* a, const float* b, float* out, std::int64_t n, isa i);
 /// out[i] = e^x[i] within 2 ulp; results below the smallest normal float are 0, above the largest infinite.
 void exp(const float* x, float* out, std::int64_t n, isa i);
 
+/// out[i] = cap * tanh(x[i] / cap), cap > 0; the tanh within 4 ulp.
+void soft_cap(const float* x, float cap, float* out, std::int64_t n, isa i);
+
 /// Which elements of a head turn together.
 enum class rope_pairing {
   norm,  ///< (2 i, 2 i + 1)

@@ -42,11 +42,21 @@ inline vf zero_below(vf x, vf bound, vf r) {
   return {_mm256_and_ps(_mm256_cmp_ps(x.a, bound.a, _CMP_NLT_UQ), r.a),
           _mm256_and_ps(_mm256_cmp_ps(x.b, bound.b, _CMP_NLT_UQ), r.b)};
 }
+inline vf select_below(vf x, vf bound, vf r, vf s) {
+  return {_mm256_blendv_ps(s.a, r.a, _mm256_cmp_ps(x.a, bound.a, _CMP_LT_OQ)),
+          _mm256_blendv_ps(s.b, r.b, _mm256_cmp_ps(x.b, bound.b, _CMP_LT_OQ))};
+}
+inline vi where_nan(vf x, vi r, vi s) {
+  const __m256i ma = _mm256_castps_si256(_mm256_cmp_ps(x.a, x.a, _CMP_UNORD_Q));
+  const __m256i mb = _mm256_castps_si256(_mm256_cmp_ps(x.b, x.b, _CMP_UNORD_Q));
+  return {_mm256_blendv_epi8(s.a, r.a, ma), _mm256_blendv_epi8(s.b, r.b, mb)};
+}
 inline vi bits(vf x) { return {_mm256_castps_si256(x.a), _mm256_castps_si256(x.b)}; }
 inline vf from_bits(vi x) { return {_mm256_castsi256_ps(x.a), _mm256_castsi256_ps(x.b)}; }
 inline vi add(vi x, vi y) { return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)}; }
 inline vi sub(vi x, vi y) { return {_mm256_sub_epi32(x.a, y.a), _mm256_sub_epi32(x.b, y.b)}; }
 inline vi bit_and(vi x, vi y) { return {_mm256_and_si256(x.a, y.a), _mm256_and_si256(x.b, y.b)}; }
+inline vi bit_or(vi x, vi y) { return {_mm256_or_si256(x.a, y.a), _mm256_or_si256(x.b, y.b)}; }
 inline vi max(vi x, vi y) { return {_mm256_max_epi32(x.a, y.a), _mm256_max_epi32(x.b, y.b)}; }
 template <int N>
 inline vi shift_left(vi x) {
@@ -63,6 +73,14 @@ inline void store_bytes(std::int8_t* p, vi x) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
                    _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
 }
+inline void store_words(std::uint16_t* p, vi x) {
+  const vi low = bit_and(x, broadcast(std::int32_t{0xffff}));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permute4x64_epi64(_mm256_packus_epi32(low.a, low.b), 0xd8));
+}
+inline __m256 widen_int8(const std::int8_t* p) {
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+}
+inline vf load_int8(const std::int8_t* p) { return {widen_int8(p), widen_int8(p + 8)}; }
 inline vf load_half(const std::uint16_t* p) {
   return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
           _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8)))};
@@ -120,11 +138,12 @@ inline void transpose(__m256* r, float* out) {
     _mm256_storeu_ps(out + 32 * (i + 4), _mm256_permute2f128_ps(r[i], r[i + 4], 0x31));
   }
 }
-inline void transpose_half(const std::uint16_t* const* lines, float* out) {
+template <class T, class F>
+inline void transpose(const T* const* lines, float* out, F widen) {
   for (int j = 0; j < 16; j += 8) {
     __m256 a[8], b[8];
     for (int i = 0; i < 8; ++i) {
-      const vf line = load_half(lines[j + i]);
+      const vf line = widen(lines[j + i]);
       a[i] = line.a;
       b[i] = line.b;
     }
@@ -132,15 +151,27 @@ inline void transpose_half(const std::uint16_t* const* lines, float* out) {
     transpose(b, out + 8 * 32 + j);
   }
 }
-inline void transpose_float(const float* const* lines, float* out) {
+/// Four bytes of a line travel together: rows of four, transposed within the halves of a register, leave lane j with
+/// four bytes of line j.
+inline void transpose_int8(const std::int8_t* const* lines, float* out) {
+  const auto half = [&](int j) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(lines[j])); };
   for (int j = 0; j < 16; j += 8) {
-    __m256 a[8], b[8];
-    for (int i = 0; i < 8; ++i) {
-      a[i] = _mm256_loadu_ps(lines[j + i]);
-      b[i] = _mm256_loadu_ps(lines[j + i] + 8);
+    __m256i r[4];
+    for (int i = 0; i < 4; ++i) r[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(half(j + i)), half(j + i + 4), 1);
+    const __m256i a = _mm256_unpacklo_epi32(r[0], r[1]), b = _mm256_unpackhi_epi32(r[0], r[1]);
+    const __m256i c = _mm256_unpacklo_epi32(r[2], r[3]), d = _mm256_unpackhi_epi32(r[2], r[3]);
+    const __m256i four[4] = {_mm256_unpacklo_epi64(a, c), _mm256_unpackhi_epi64(a, c), _mm256_unpacklo_epi64(b, d),
+                             _mm256_unpackhi_epi64(b, d)};
+    for (int i = 0; i < 4; ++i) {
+      float* const to = out + 32 * 4 * i + j;
+      const auto put = [&](int n, __m256i high) {
+        _mm256_storeu_ps(to + 32 * n, _mm256_cvtepi32_ps(_mm256_srai_epi32(high, 24)));
+      };
+      put(0, _mm256_slli_epi32(four[i], 24));
+      put(1, _mm256_slli_epi32(four[i], 16));
+      put(2, _mm256_slli_epi32(four[i], 8));
+      put(3, four[i]);
     }
-    transpose(a, out + j);
-    transpose(b, out + 8 * 32 + j);
   }
 }
 

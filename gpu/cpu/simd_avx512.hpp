@@ -36,11 +36,18 @@ inline vf first_lanes(int n, vf a, vf b) {
 inline vf zero_below(vf x, vf bound, vf a) {
   return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x.v, bound.v, _CMP_NLT_UQ), a.v)};
 }
+inline vf select_below(vf x, vf bound, vf a, vf b) {
+  return {_mm512_mask_blend_ps(_mm512_cmp_ps_mask(x.v, bound.v, _CMP_LT_OQ), b.v, a.v)};
+}
+inline vi where_nan(vf x, vi a, vi b) {
+  return {_mm512_mask_blend_epi32(_mm512_cmp_ps_mask(x.v, x.v, _CMP_UNORD_Q), b.v, a.v)};
+}
 inline vi bits(vf a) { return {_mm512_castps_si512(a.v)}; }
 inline vf from_bits(vi a) { return {_mm512_castsi512_ps(a.v)}; }
 inline vi add(vi a, vi b) { return {_mm512_add_epi32(a.v, b.v)}; }
 inline vi sub(vi a, vi b) { return {_mm512_sub_epi32(a.v, b.v)}; }
 inline vi bit_and(vi a, vi b) { return {_mm512_and_si512(a.v, b.v)}; }
+inline vi bit_or(vi a, vi b) { return {_mm512_or_si512(a.v, b.v)}; }
 inline vi max(vi a, vi b) { return {_mm512_max_epi32(a.v, b.v)}; }
 template <int N>
 inline vi shift_left(vi a) {
@@ -53,6 +60,12 @@ inline vi shift_right(vi a) {
 inline vf to_float(vi a) { return {_mm512_cvtepi32_ps(a.v)}; }
 inline void store_bytes(std::int8_t* p, vi a) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));
+}
+inline void store_words(std::uint16_t* p, vi a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(a.v));
+}
+inline vf load_int8(const std::int8_t* p) {
+  return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))};
 }
 inline vf load_half(const std::uint16_t* p) {
   return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
@@ -109,15 +122,37 @@ inline void transpose(__m512* r, float* out) {
     _mm512_storeu_ps(out + 32 * (i + 12), _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0xdd));
   }
 }
-inline void transpose_half(const std::uint16_t* const* lines, float* out) {
+template <class T, class F>
+inline void transpose(const T* const* lines, float* out, F widen) {
   __m512 r[16];
-  for (int j = 0; j < 16; ++j) r[j] = load_half(lines[j]).v;
+  for (int j = 0; j < 16; ++j) r[j] = widen(lines[j]).v;
   transpose(r, out);
 }
-inline void transpose_float(const float* const* lines, float* out) {
-  __m512 r[16];
-  for (int j = 0; j < 16; ++j) r[j] = _mm512_loadu_ps(lines[j]);
-  transpose(r, out);
+/// Four bytes of a line travel together: rows of four, transposed within the quarters of a register, leave lane j with
+/// four bytes of line j.
+inline void transpose_int8(const std::int8_t* const* lines, float* out) {
+  const auto quarter = [&](int j) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(lines[j])); };
+  __m512i r[4];
+  for (int i = 0; i < 4; ++i) {
+    r[i] = _mm512_castsi128_si512(quarter(i));
+    r[i] = _mm512_inserti32x4(r[i], quarter(i + 4), 1);
+    r[i] = _mm512_inserti32x4(r[i], quarter(i + 8), 2);
+    r[i] = _mm512_inserti32x4(r[i], quarter(i + 12), 3);
+  }
+  const __m512i a = _mm512_unpacklo_epi32(r[0], r[1]), b = _mm512_unpackhi_epi32(r[0], r[1]);
+  const __m512i c = _mm512_unpacklo_epi32(r[2], r[3]), d = _mm512_unpackhi_epi32(r[2], r[3]);
+  const __m512i four[4] = {_mm512_unpacklo_epi64(a, c), _mm512_unpackhi_epi64(a, c), _mm512_unpacklo_epi64(b, d),
+                           _mm512_unpackhi_epi64(b, d)};
+  for (int i = 0; i < 4; ++i) {
+    float* const to = out + 32 * 4 * i;
+    const auto put = [&](int n, __m512i high) {
+      _mm512_storeu_ps(to + 32 * n, _mm512_cvtepi32_ps(_mm512_srai_epi32(high, 24)));
+    };
+    put(0, _mm512_slli_epi32(four[i], 24));
+    put(1, _mm512_slli_epi32(four[i], 16));
+    put(2, _mm512_slli_epi32(four[i], 8));
+    put(3, four[i]);
+  }
 }
 
 }  // namespace

@@ -66,6 +66,14 @@ inline vf first_lanes(int n, const vf& a, const vf& b) {
 inline vf zero_below(const vf& x, const vf& bound, const vf& a) {
   return each<vf>([&](int i) { return x.v[i] < bound.v[i] ? 0.0F : a.v[i]; });
 }
+/// a where x < bound, else b.
+inline vf select_below(const vf& x, const vf& bound, const vf& a, const vf& b) {
+  return each<vf>([&](int i) { return x.v[i] < bound.v[i] ? a.v[i] : b.v[i]; });
+}
+/// a where x is NaN, else b.
+inline vi where_nan(const vf& x, const vi& a, const vi& b) {
+  return each<vi>([&](int i) { return std::isnan(x.v[i]) ? a.v[i] : b.v[i]; });
+}
 inline vi bits(const vf& a) {
   vi r;
   std::memcpy(r.v, a.v, sizeof r.v);
@@ -90,6 +98,9 @@ inline vi sub(const vi& a, const vi& b) {
 inline vi bit_and(const vi& a, const vi& b) {
   return wrap([](std::uint32_t x, std::uint32_t y) { return x & y; }, a, b);
 }
+inline vi bit_or(const vi& a, const vi& b) {
+  return wrap([](std::uint32_t x, std::uint32_t y) { return x | y; }, a, b);
+}
 inline vi max(const vi& a, const vi& b) {
   return each<vi>([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
 }
@@ -107,6 +118,14 @@ inline vf to_float(const vi& a) {
 /// The low byte of each lane.
 inline void store_bytes(std::int8_t* p, const vi& a) {
   for (int i = 0; i < 16; ++i) p[i] = static_cast<std::int8_t>(static_cast<std::uint8_t>(a.v[i] & 255));
+}
+
+/// The low half of each lane.
+inline void store_words(std::uint16_t* p, const vi& a) {
+  for (int i = 0; i < 16; ++i) p[i] = static_cast<std::uint16_t>(a.v[i] & 0xffff);
+}
+inline vf load_int8(const std::int8_t* p) {
+  return each<vf>([&](int i) { return static_cast<float>(p[i]); });
 }
 
 inline float half_to_float(std::uint16_t h) {
@@ -179,16 +198,14 @@ inline std::int32_t largest(const vi& a) {
 }
 
 /// out[d * 32 + j] = lines[j][d] for d in [0, 16).
-inline void transpose_half(const std::uint16_t* const* lines, float* out) {
+template <class T, class F>
+inline void transpose(const T* const* lines, float* out, F widen) {
   for (int j = 0; j < 16; ++j) {
-    for (int d = 0; d < 16; ++d) out[d * 32 + j] = half_to_float(lines[j][d]);
+    const vf line = widen(lines[j]);
+    for (int d = 0; d < 16; ++d) out[d * 32 + j] = line.v[d];
   }
 }
-inline void transpose_float(const float* const* lines, float* out) {
-  for (int j = 0; j < 16; ++j) {
-    for (int d = 0; d < 16; ++d) out[d * 32 + j] = lines[j][d];
-  }
-}
+inline void transpose_int8(const std::int8_t* const* lines, float* out) { transpose(lines, out, load_int8); }
 
 }  // namespace
 }  // namespace kvern::gpu::cpu

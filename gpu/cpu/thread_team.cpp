@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <limits>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -42,20 +43,28 @@ std::uint32_t wait_for_change(const std::atomic<std::uint32_t>& word, std::uint3
 
 }  // namespace
 
-/// A task's indices are handed out through `ticket`: its number in the high half, indices left in the low half. A
-/// claim is a compare-and-swap of the whole word, so it succeeds only while that very task still has indices; as long
-/// as it has, the caller has not returned and the fields that describe the task stand still. A worker that wakes late
-/// finds nothing left and touches nothing: the caller never waits for a worker that has not joined.
+/// A task's indices are handed out through queues, one for each group of them; queue q of a task has the indices from
+/// `first` on. Its ticket holds the task's number in the high half and the indices left in the low half. A claim is a
+/// compare-and-swap of the whole word, so it succeeds only while that very task still has indices; as long as it has,
+/// the caller has not returned and the fields that describe the task stand still. A worker that wakes late finds
+/// nothing left and touches nothing: the caller never waits for a worker that has not joined.
 struct thread_team::impl {
-  alignas(64) std::atomic<std::uint64_t> ticket{0};
+  struct alignas(64) queue {
+    std::atomic<std::uint64_t> ticket{0};
+    std::atomic<std::int64_t> first{0};
+    std::atomic<std::uint32_t> count{0};
+  };
+
   alignas(64) std::atomic<std::uint32_t> task_number{0};
   std::atomic<bool> stop{false};
   std::atomic<void (*)(void*, std::int64_t)> call{nullptr};
   std::atomic<void*> task{nullptr};
-  std::atomic<std::int64_t> first{0};
-  std::atomic<std::uint32_t> count{0};
+  std::atomic<std::uint32_t> used{0};                 // queues of the current task
   alignas(64) std::atomic<std::uint32_t> pending{0};  // indices not finished yet
+  std::vector<queue> queues;                          // as many as threads
   std::vector<std::thread> workers;
+
+  explicit impl(std::size_t threads) : queues(threads) {}
 
   /// Also when not all threads could be had: those that run must be joined.
   ~impl() {
@@ -65,67 +74,94 @@ struct thread_team::impl {
     for (std::thread& t : workers) t.join();
   }
 
-  /// Runs indices of the current task until none is left.
-  void work() {
+  /// Runs indices of one queue until none is left. Returns how many.
+  std::uint32_t empty(queue& q) {
     std::uint32_t finished = 0;
-    std::uint64_t seen = ticket.load(std::memory_order_acquire);
+    std::uint64_t seen = q.ticket.load(std::memory_order_acquire);
     while (static_cast<std::uint32_t>(seen) != 0) {
       const auto function = call.load(std::memory_order_relaxed);
       void* const argument = task.load(std::memory_order_relaxed);
-      const std::uint32_t index = count.load(std::memory_order_relaxed) - static_cast<std::uint32_t>(seen);
-      const std::int64_t base = first.load(std::memory_order_relaxed);
-      if (!ticket.compare_exchange_weak(seen, seen - 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+      const std::uint32_t index = q.count.load(std::memory_order_relaxed) - static_cast<std::uint32_t>(seen);
+      const std::int64_t base = q.first.load(std::memory_order_relaxed);
+      if (!q.ticket.compare_exchange_weak(seen, seen - 1, std::memory_order_acq_rel, std::memory_order_acquire))
+        continue;
       function(argument, base + index);
       ++finished;
-      seen = ticket.load(std::memory_order_acquire);
+      seen = q.ticket.load(std::memory_order_acquire);
     }
+    return finished;
+  }
+
+  /// Runs indices of the current task until none is left; those of thread `t`'s own queue first.
+  void work(std::size_t t) {
+    const std::size_t n = used.load(std::memory_order_relaxed), own = t * n / queues.size();
+    std::uint32_t finished = 0;
+    for (std::size_t i = 0; i < n; ++i) finished += empty(queues[(own + i) % n]);
     if (finished != 0 && pending.fetch_sub(finished, std::memory_order_acq_rel) == finished) pending.notify_one();
   }
 
-  void worker() {
+  void worker(std::size_t t) {
     std::uint32_t seen = 0;
     for (;;) {
       seen = wait_for_change(task_number, seen);
       if (stop.load(std::memory_order_acquire)) return;
-      work();
+      work(t);
     }
   }
 
-  void run(std::int64_t begin, std::uint32_t n, void (*function)(void*, std::int64_t), void* argument) {
+  /// Runs [begin, ends.back()), at most 2^32 - 1 indices. Groups that outnumber queues are spread evenly over them.
+  void run(std::int64_t begin, std::span<const std::int64_t> ends, void (*function)(void*, std::int64_t),
+           void* argument) {
+    const std::size_t n = std::min(ends.size(), queues.size());
     call.store(function, std::memory_order_relaxed);
     task.store(argument, std::memory_order_relaxed);
-    first.store(begin, std::memory_order_relaxed);
-    count.store(n, std::memory_order_relaxed);
-    pending.store(n, std::memory_order_relaxed);
+    used.store(static_cast<std::uint32_t>(n), std::memory_order_relaxed);
+    pending.store(static_cast<std::uint32_t>(ends.back() - begin), std::memory_order_relaxed);
+    std::int64_t first = begin;
+    for (std::size_t q = 0; q < n; ++q) {
+      const std::int64_t end = ends[(q + 1) * ends.size() / n - 1];
+      queues[q].first.store(first, std::memory_order_relaxed);
+      queues[q].count.store(static_cast<std::uint32_t>(end - first), std::memory_order_relaxed);
+      first = end;
+    }
     const std::uint32_t number = task_number.load(std::memory_order_relaxed) + 1;
-    ticket.store((std::uint64_t{number} << 32) | n, std::memory_order_release);
+    for (std::size_t q = 0; q < n; ++q) {
+      const std::uint64_t left = queues[q].count.load(std::memory_order_relaxed);
+      queues[q].ticket.store((std::uint64_t{number} << 32) | left, std::memory_order_release);
+    }
     task_number.store(number, std::memory_order_release);
     task_number.notify_all();
-    work();
+    work(0);
     for (std::uint32_t left = pending.load(std::memory_order_acquire); left != 0;)
       left = wait_for_change(pending, left);
   }
 };
 
-thread_team::thread_team(int threads) : impl_(std::make_unique<impl>()) {
-  const int extra = std::max(threads, 1) - 1;
-  impl_->workers.reserve(static_cast<std::size_t>(extra));
-  for (int i = 0; i < extra; ++i) impl_->workers.emplace_back([p = impl_.get()] { p->worker(); });
+thread_team::thread_team(int threads) : impl_(std::make_unique<impl>(static_cast<std::size_t>(std::max(threads, 1)))) {
+  const std::size_t all = impl_->queues.size();
+  impl_->workers.reserve(all - 1);
+  for (std::size_t t = 1; t < all; ++t) impl_->workers.emplace_back([p = impl_.get(), t] { p->worker(t); });
 }
 
 thread_team::~thread_team() = default;
 
 int thread_team::size() const { return static_cast<int>(impl_->workers.size()) + 1; }
 
-void thread_team::run_erased(std::int64_t count, void (*call)(void*, std::int64_t), void* task) {
+void thread_team::run_erased(std::span<const std::int64_t> ends, void (*call)(void*, std::int64_t), void* task) {
+  const std::int64_t count = ends.empty() ? 0 : ends.back();
   if (count <= 0) return;
   if (impl_->workers.empty() || count == 1) {
     for (std::int64_t i = 0; i < count; ++i) call(task, i);
     return;
   }
   constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
+  if (count <= most) {
+    impl_->run(0, ends, call, task);
+    return;
+  }
   for (std::int64_t begin = 0; begin < count; begin += most) {
-    impl_->run(begin, static_cast<std::uint32_t>(std::min(most, count - begin)), call, task);
+    const std::int64_t end = std::min(count, begin + most);
+    impl_->run(begin, {&end, 1}, call, task);
   }
 }
 

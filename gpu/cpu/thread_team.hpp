@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <type_traits>
 
 namespace kvern::gpu::cpu {
@@ -22,13 +23,21 @@ class thread_team {
   /// What an index computes must not depend on the thread or the order. `task` must not throw nor run this team again.
   template <class F>
   void run(std::int64_t count, F&& task) {
+    run_groups({&count, 1}, task);
+  }
+
+  /// The same for indices in groups: group g is [ends[g - 1], ends[g]), `ends` ascending from 0. Thread t (the caller
+  /// is 0) begins with group t * groups / size() and helps other groups when that one has no index left; groups that
+  /// outnumber threads share them.
+  template <class F>
+  void run_groups(std::span<const std::int64_t> ends, F&& task) {
     run_erased(
-        count, [](void* f, std::int64_t i) { (*static_cast<std::remove_reference_t<F>*>(f))(i); },
+        ends, [](void* f, std::int64_t i) { (*static_cast<std::remove_reference_t<F>*>(f))(i); },
         const_cast<void*>(static_cast<const void*>(&task)));
   }
 
  private:
-  void run_erased(std::int64_t count, void (*call)(void*, std::int64_t), void* task);
+  void run_erased(std::span<const std::int64_t> ends, void (*call)(void*, std::int64_t), void* task);
 
   struct impl;
   std::unique_ptr<impl> impl_;

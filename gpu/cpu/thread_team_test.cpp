@@ -7,6 +7,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <map>
+#include <mutex>
 #include <set>
 #include <system_error>
 #include <thread>
@@ -43,6 +45,55 @@ TEST(thread_team, results_are_visible_to_the_caller_and_to_the_next_task) {
     }
   }
   EXPECT_EQ(values, expected);
+}
+
+TEST(thread_team, runs_every_index_of_every_group_once) {
+  for (const int threads : {1, 2, 3, 8}) {
+    thread_team team(threads);
+    const std::vector<std::vector<std::int64_t>> groupings{
+        {0}, {5}, {0, 0, 0}, {3, 3, 7}, {0, 1}, {100, 101}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1000}};
+    for (int round = 0; round < 50; ++round) {
+      for (const auto& ends : groupings) {
+        std::vector<int> times(static_cast<std::size_t>(ends.back()), 0);  // plain: an index has one thread
+        team.run_groups(ends, [&](std::int64_t i) { ++times[static_cast<std::size_t>(i)]; });
+        EXPECT_EQ(times, std::vector<int>(times.size(), 1));
+      }
+    }
+    team.run_groups({}, [](std::int64_t) { FAIL(); });
+  }
+}
+
+/// Four groups of as many indices as threads belong to each; all wait until every thread has taken its first one.
+TEST(thread_team, threads_begin_in_their_own_groups) {
+  for (const int threads : {4, 8}) {
+    thread_team team(threads);
+    const int each = threads / 4;
+    std::atomic<int> inside{0};
+    std::mutex lock;
+    std::map<std::thread::id, std::set<std::int64_t>> groups;
+    const std::vector<std::int64_t> ends{each, 2 * each, 3 * each, 4 * each};
+    team.run_groups(ends, [&](std::int64_t i) {
+      {
+        const std::scoped_lock guard(lock);
+        groups[std::this_thread::get_id()].insert(i / each);
+      }
+      ++inside;
+      while (inside.load() < threads) std::this_thread::yield();
+    });
+    EXPECT_EQ(groups.size(), static_cast<std::size_t>(threads));
+    EXPECT_EQ(groups[std::this_thread::get_id()], std::set<std::int64_t>{0});
+  }
+}
+
+TEST(thread_team, threads_help_other_groups) {
+  thread_team team(2);
+  std::atomic<int> inside{0};
+  // The only group with work has two indices that wait for each other.
+  team.run_groups(std::vector<std::int64_t>{0, 2}, [&](std::int64_t) {
+    ++inside;
+    while (inside.load() < 2) std::this_thread::yield();
+  });
+  EXPECT_EQ(inside.load(), 2);
 }
 
 TEST(thread_team, one_thread_stays_on_the_caller) {
