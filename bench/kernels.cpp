@@ -182,18 +182,20 @@ void attention(benchmark::State& state) {
   s.sequences[0].pages.resize(static_cast<std::size_t>(pages));
   std::iota(s.sequences[0].pages.begin(), s.sequences[0].pages.end(), 0);
   for (std::int32_t r = 0; r < rows; ++r) s.rows.push_back({0, prefix + r, 0, false});
+  const auto view = [](const std::vector<std::uint16_t>& lines) -> line_view {
+    return {reinterpret_cast<const std::byte*>(lines.data()), line * 2};
+  };
+  const shard_lines all{
+      .kv_heads = kv_heads, .page_k = view(k), .page_v = view(v), .staged_k = view(staged), .staged_v = view(staged)};
   for (auto _ : state) {
     attend({.heads = heads,
             .kv_heads = kv_heads,
             .head_dim = dim,
             .scale = 0.125F,
-            .type = kv_type::f16,
+            .type = line_type::f16,
             .q = q.data(),
             .out = out.data(),
-            .page_k = {k.data(), line},
-            .page_v = {v.data(), line},
-            .staged_k = {staged.data(), line},
-            .staged_v = {staged.data(), line},
+            .shards = {&all, 1},
             .what = &s},
            best_isa(), team);
   }

@@ -69,16 +69,16 @@ TEST_F(golden_smollm2, distributions_are_near_the_reference) {
   // Fine: f16 lines alone cost 4e-7, 15-bit activations 2e-7. Fast: llama.cpp with 8 bits is at 0.00214 +- 10 %.
   struct {
     activation_mode mode;
-    kv_type kv;
+    line_type kv;
     double most;
-  } const cases[] = {{activation_mode::fine, kv_type::f16, 1e-5},
-                     {activation_mode::fine, kv_type::f32, 1e-5},
-                     {activation_mode::fast, kv_type::f16, 2.4e-3}};
+  } const cases[] = {{activation_mode::fine, line_type::f16, 1e-5},
+                     {activation_mode::fine, line_type::f32, 1e-5},
+                     {activation_mode::fast, line_type::f16, 2.4e-3}};
   for (const auto& c : cases) {
-    const auto b = test::load(model_, {.context = 2048, .kv = c.kv, .activations = c.mode});
+    const auto b = test::load(model_, {.context = 2048, .cache = {.type = c.kv}, .activations = c.mode});
     const double kl = mean_kl(*b, texts);
     std::cout << fmt::format("{} activations, {} lines: mean KL {:.2e}\n",
-                             c.mode == activation_mode::fine ? "fine" : "fast", c.kv == kv_type::f16 ? "f16" : "f32",
+                             c.mode == activation_mode::fine ? "fine" : "fast", c.kv == line_type::f16 ? "f16" : "f32",
                              kl);
     EXPECT_LE(kl, c.most);
     EXPECT_GE(kl, -1e-6);
@@ -114,10 +114,10 @@ TEST_F(golden_smollm2, same_bits_however_computed) {
   std::vector<test::tokens> prompts(8);
   for (std::size_t n = 0; n < prompts.size(); ++n)
     for (std::size_t i = 0; i < 20 + 13 * n; ++i) prompts[n].push_back(static_cast<token_id>(random() % 49000));
-  const auto options = [](int threads, kv_type kv) {
-    return cpu_options{.threads = threads, .context = 512, .kv = kv, .max_rows = 256};
+  const auto options = [](int threads, line_type kv) {
+    return cpu_options{.threads = threads, .context = 512, .cache = {.type = kv}, .max_rows = 256};
   };
-  for (const kv_type kv : {kv_type::f16, kv_type::f32}) {
+  for (const line_type kv : {line_type::f16, line_type::f32}) {
     const auto expected = test::all_logits(*test::load(model_, options(1, kv)), prompts, {.from = 15});
     for (const int threads : {2, 3}) {
       auto o = options(threads, kv);

@@ -65,15 +65,19 @@ struct worker {
     std::fill_n(s.acc, std::int64_t{vectors} * width, 0.0F);
   }
 
-  const void* line(const line_array& lines, std::int64_t number, int kv_head) const {
-    const std::int64_t at = number * lines.line_stride + std::int64_t{kv_head} * args.head_dim;
-    return args.type == kv_type::f16 ? static_cast<const void*>(static_cast<const std::uint16_t*>(lines.base) + at)
-                                     : static_cast<const void*>(static_cast<const float*>(lines.base) + at);
+  const void* line(const line_view& lines, std::int64_t number, int head) const {
+    const std::int64_t bytes = std::int64_t{args.head_dim} * (args.type == line_type::f16 ? 2 : 4);
+    return lines.base + number * lines.stride + head * bytes;
   }
 
   /// Blocks [begin, end) of the keys into `s`, vectors [skip, t.vectors) of the tile.
   void gather(const tile& t, int begin, int end, const state& s, attention_block& block) const {
     const step_sequence& sequence = args.what->sequences[static_cast<std::size_t>(t.sequence)];
+    const shard_lines* shard = args.shards.data();
+    while (t.kv_head >= shard->first_kv_head + shard->kv_heads) ++shard;
+    const int head = t.kv_head - shard->first_kv_head;
+    const page_id* const pages = sequence.pages.data() + sequence.pages.size() / static_cast<std::size_t>(args.tables) *
+                                                             static_cast<std::size_t>(args.table);
     const int last = position_of(t, t.vectors - 1);
     int keys[attention_tile];
     block.keys = keys;
@@ -86,14 +90,14 @@ struct worker {
       for (int v = 0; v < t.vectors; ++v) keys[v] = std::clamp(position_of(t, v) + 1 - first, 0, block_lines);
       for (int j = 0; j < block.lines; ++j) {
         const int position = first + j;
-        if (position < sequence.committed) {
-          const std::int64_t number = std::int64_t{sequence.pages[static_cast<std::size_t>(b)]} * page_lines + j;
-          block.k[j] = line(args.page_k, number, t.kv_head);
-          block.v[j] = line(args.page_v, number, t.kv_head);
+        if (args.eager || position < sequence.committed) {
+          const std::int64_t number = std::int64_t{pages[b]} * page_lines + j;
+          block.k[j] = line(shard->page_k, number, head);
+          block.v[j] = line(shard->page_v, number, head);
         } else {
           const std::int64_t number = t.first_row + position - sequence.committed;
-          block.k[j] = line(args.staged_k, number, t.kv_head);
-          block.v[j] = line(args.staged_v, number, t.kv_head);
+          block.k[j] = line(shard->staged_k, number, head);
+          block.v[j] = line(shard->staged_v, number, head);
         }
       }
       table.attend(block);
@@ -122,7 +126,7 @@ struct worker {
     block.vectors = t.vectors;
     block.head_dim = args.head_dim;
     block.width = width;
-    block.half = args.type == kv_type::f16;
+    block.half = args.type == line_type::f16;
     block.k_scratch = take(std::int64_t{width} * block_lines);
     block.v_scratch = take(std::int64_t{width} * block_lines);
     block.weights = take(attention_tile * block_lines);

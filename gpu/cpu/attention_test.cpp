@@ -11,7 +11,7 @@ namespace {
 
 struct shape {
   int heads, kv_heads, head_dim;
-  kv_type type;
+  line_type type;
 };
 
 /// K, V and queries of whole sequences; computes any rows of them with any share of the keys in pages.
@@ -75,15 +75,21 @@ class history {
       s.sequences.push_back(sequence);
     }
     const auto memory = [&](const std::vector<float>& v) {
-      std::vector<std::uint16_t> halves(shape_.type == kv_type::f16 ? v.size() : 0);
+      std::vector<std::uint16_t> halves(shape_.type == line_type::f16 ? v.size() : 0);
       if (!halves.empty()) to_half(v.data(), halves.data(), static_cast<std::int64_t>(v.size()), isa::scalar);
       return halves;
     };
     const auto pk = memory(page_k), pv = memory(page_v), sk = memory(staged_k), sv = memory(staged_v);
-    const auto lines = [&](const std::vector<float>& f, const std::vector<std::uint16_t>& h) -> line_array {
-      return {shape_.type == kv_type::f16 ? static_cast<const void*>(h.data()) : static_cast<const void*>(f.data()),
-              static_cast<std::int64_t>(stride)};
+    const auto lines = [&](const std::vector<float>& f, const std::vector<std::uint16_t>& h) -> line_view {
+      const bool half = shape_.type == line_type::f16;
+      const void* const base = half ? static_cast<const void*>(h.data()) : static_cast<const void*>(f.data());
+      return {static_cast<const std::byte*>(base), static_cast<std::int64_t>(stride) * (half ? 2 : 4)};
     };
+    const shard_lines all{.kv_heads = shape_.kv_heads,
+                          .page_k = lines(page_k, pk),
+                          .page_v = lines(page_v, pv),
+                          .staged_k = lines(staged_k, sk),
+                          .staged_v = lines(staged_v, sv)};
     std::vector<float> out(q.size(), -5.0F);
     cpu::attend({.heads = shape_.heads,
                  .kv_heads = shape_.kv_heads,
@@ -92,10 +98,7 @@ class history {
                  .type = shape_.type,
                  .q = q.data(),
                  .out = out.data(),
-                 .page_k = lines(page_k, pk),
-                 .page_v = lines(page_v, pv),
-                 .staged_k = lines(staged_k, sk),
-                 .staged_v = lines(staged_v, sv),
+                 .shards = {&all, 1},
                  .what = &s},
                 i, team);
     return out;
@@ -149,7 +152,7 @@ class history {
   };
 
   std::vector<float> round(std::vector<float> v) const {
-    if (shape_.type == kv_type::f32) return v;
+    if (shape_.type == line_type::f32) return v;
     std::vector<std::uint16_t> h(v.size());
     to_half(v.data(), h.data(), static_cast<std::int64_t>(v.size()), isa::scalar);
     from_half(h.data(), v.data(), static_cast<std::int64_t>(v.size()), isa::scalar);
@@ -161,8 +164,8 @@ class history {
   std::vector<one> sequences_;
 };
 
-constexpr shape shapes[] = {{9, 3, 64, kv_type::f16}, {4, 4, 32, kv_type::f32}, {6, 1, 80, kv_type::f16},
-                            {2, 1, 20, kv_type::f32}, {3, 3, 6, kv_type::f16},  {2, 2, 256, kv_type::f32}};
+constexpr shape shapes[] = {{9, 3, 64, line_type::f16}, {4, 4, 32, line_type::f32}, {6, 1, 80, line_type::f16},
+                            {2, 1, 20, line_type::f32}, {3, 3, 6, line_type::f16},  {2, 2, 256, line_type::f32}};
 
 TEST(attention, matches_double_precision) {
   test::random_source random;
@@ -236,7 +239,7 @@ TEST(attention, long_prefixes_are_the_same_whole_and_in_segments) {
   test::random_source random;
   SCOPED_TRACE(testing::Message() << "seed " << random.seed());
   thread_team one(1), two(2), many(16);
-  const shape s{6, 2, 16, kv_type::f16};
+  const shape s{6, 2, 16, line_type::f16};
   history h(s, {1060}, random);
   const auto reference = row_by_row(h, 0, 1000, 1060);
   const auto tail = [&](int rows) {

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "gpu/cache/cache_shape.hpp"
+#include "gpu/cache/page_tables.hpp"
 #include "gpu/cache/step_check.hpp"
 #include "gpu/cpu/kv_store.hpp"
 #include "gpu/cpu/llama_config.hpp"
@@ -26,11 +28,14 @@ constexpr std::int32_t default_context = 8192;
 constexpr int max_threads = 1024;
 constexpr std::int32_t most_rows = 1 << 16;
 
+// Of sequences that rotate. A float holds every integer up to here.
+constexpr std::int32_t max_position = 1 << 24;
+
 class cpu_backend final : public backend {
  public:
   /// The parts that refer to one another; they stay where they are.
   struct parts {
-    explicit parts(int threads) : team(threads) {}
+    parts(int threads, const std::vector<std::vector<int>>& cpus) : team(threads, cpus) {}
     thread_team team;
     llama_config config;
     llama_weights weights;
@@ -41,8 +46,13 @@ class cpu_backend final : public backend {
       : model_(std::move(model)),
         store_(std::move(store)),
         info_(std::move(info)),
-        check_({.vocab = info_.vocab, .context = info_.context, .pages = info_.pages, .max_rows = info_.max_rows}) {
-    lines_.reserve(2 * static_cast<std::size_t>(info_.max_rows));
+        check_({.vocab = info_.vocab,
+                .context = info_.context,
+                .max_position = info_.max_position,
+                .pages = info_.pages,
+                .max_rows = info_.max_rows,
+                .windows = info_.windows}) {
+    lines_.reserve(static_cast<std::size_t>(info_.max_rows) * info_.windows.size());
   }
 
   const backend_info& info() const override { return info_; }
@@ -93,23 +103,36 @@ result<std::unique_ptr<backend>> load(const std::shared_ptr<const gguf_file>& fi
   if (auto ok = check_options(options); !ok) return failed(ok);
   auto config = read_llama_config(*file);
   if (!config) return failed(config);
-  const std::int32_t context = options.context > 0 ? options.context : std::min(config->context, default_context);
-  if (context > config->context)
-    return fail("context_too_large", fmt::format("The context is to be {} positions; {} was trained for {}.", context,
-                                                 file->file_name(), config->context));
+  if (auto ok = validate(options.cache, config->kv_heads); !ok) return failed(ok);
+  const std::int32_t most_context = std::min(config->context, max_position);
+  const std::int32_t context = options.context > 0 ? options.context : std::min(most_context, default_context);
+  if (context > most_context)
+    return fail("context_too_large", fmt::format("The context is to be {} positions; {} can have {}.", context,
+                                                 file->file_name(), most_context));
+  page_tables tables = make_page_tables(std::vector<std::int32_t>(static_cast<std::size_t>(config->layers), 0));
   const cache_shape shape{.layers = config->layers,
                           .kv_heads = config->kv_heads,
                           .head_dim = config->head_dim,
-                          .type = options.kv == kv_type::f16 ? line_type::f16 : line_type::f32};
+                          .type = options.cache.type,
+                          .scale = options.cache.scale};
   if (auto ok = validate(shape); !ok)
     return fail("model_unsupported", fmt::format("{}: {}", file->file_name(), ok.error().message));
   // What the weights will take is not free any more; packed, they are about as large as in the file.
   const std::uint64_t available = available_memory();
   const std::uint64_t free_memory = available - std::min(available, file->file_bytes());
-  const auto pages = plan_pages(shape, context, options.kv_memory, free_memory);
+  cache_shape page = shape;
+  page.layers = tables.page_layers;
+  const auto pages = plan_pages({.page_bytes = page_memory_bytes(page, options.cache.shards),
+                                 .windows = tables.windows,
+                                 .context = context,
+                                 .max_rows = options.max_rows,
+                                 .layout = options.cache.layout},
+                                options.kv_memory, free_memory);
   if (!pages) return std::unexpected(pages.error());
 
-  auto model = std::make_unique<cpu_backend::parts>(options.threads > 0 ? options.threads : usable_cores());
+  const int threads = options.threads > 0 ? options.threads : usable_cores();
+  shard_placement placement = place_shards(numa_nodes(), options.cache.shards, threads);
+  auto model = std::make_unique<cpu_backend::parts>(threads, placement.cpus);
   model->config = std::move(*config);
   const isa kernels = best_isa();
   auto weights = llama_weights::load(file, model->config, kernels, model->team, options.progress);
@@ -123,23 +146,27 @@ result<std::unique_ptr<backend>> load(const std::shared_ptr<const gguf_file>& fi
   if (!forward) return failed(forward);
   model->forward = std::move(*forward);
 
-  auto store = kv_store::create({.shape = shape,
-                                 .options = {.type = shape.type},
+  backend_info info{.vocab = model->weights.vocab(),
+                    .context = context,
+                    .max_position = max_position,
+                    .pages = *pages,
+                    .max_rows = options.max_rows,
+                    .page_bytes = page.page_bytes(),
+                    .weight_bytes = model->weights.bytes(),
+                    .kernels = to_string(kernels),
+                    .windows = tables.windows,
+                    .page_layers = tables.page_layers};
+  auto store = kv_store::create({.tables = std::move(tables),
+                                 .kv_heads = shape.kv_heads,
+                                 .head_dim = shape.head_dim,
+                                 .options = options.cache,
                                  .pages = *pages,
                                  .max_rows = options.max_rows,
                                  .kernels = kernels,
+                                 .nodes = std::move(placement.nodes),
                                  .noise_seed = options.page_noise},
                                 model->team);
   if (!store) return failed(store);
-  backend_info info{.vocab = model->weights.vocab(),
-                    .context = context,
-                    .max_position = context,
-                    .pages = *pages,
-                    .max_rows = options.max_rows,
-                    .page_bytes = shape.page_bytes(),
-                    .weight_bytes = model->weights.bytes(),
-                    .kernels = to_string(kernels),
-                    .page_layers = shape.layers};
   return std::make_unique<cpu_backend>(std::move(model), std::move(*store), std::move(info));
 }
 

@@ -1,5 +1,8 @@
 #include "gpu/cpu/thread_team.hpp"
 
+#include <pthread.h>
+#include <sched.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -38,6 +41,15 @@ std::uint32_t wait_for_change(const std::atomic<std::uint32_t>& word, std::uint3
   } while (std::chrono::steady_clock::now() < deadline);
   word.wait(old, std::memory_order_acquire);
   return word.load(std::memory_order_acquire);
+}
+
+void stay_on(std::thread& thread, const std::vector<int>& cpus) {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  for (const int cpu : cpus)
+    if (cpu >= 0 && cpu < CPU_SETSIZE) CPU_SET(static_cast<std::size_t>(cpu), &mask);
+  if (CPU_COUNT(&mask) > 0)
+    pthread_setaffinity_np(thread.native_handle(), sizeof mask, &mask);  // a refusal is harmless
 }
 
 }  // namespace
@@ -107,10 +119,14 @@ struct thread_team::impl {
   }
 };
 
-thread_team::thread_team(int threads) : impl_(std::make_unique<impl>()) {
+thread_team::thread_team(int threads, const std::vector<std::vector<int>>& cpus) : impl_(std::make_unique<impl>()) {
   const int extra = std::max(threads, 1) - 1;
   impl_->workers.reserve(static_cast<std::size_t>(extra));
-  for (int i = 0; i < extra; ++i) impl_->workers.emplace_back([p = impl_.get()] { p->worker(); });
+  for (int i = 0; i < extra; ++i) {
+    impl_->workers.emplace_back([p = impl_.get()] { p->worker(); });
+    const auto number = static_cast<std::size_t>(i) + 1;
+    if (number < cpus.size()) stay_on(impl_->workers.back(), cpus[number]);
+  }
 }
 
 thread_team::~thread_team() = default;
