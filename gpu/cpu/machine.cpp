@@ -132,7 +132,7 @@ std::vector<int> listed(std::string_view list, const std::vector<int>& cpus) {
     const auto dash = range.find('-');
     const auto first = to_number(range);
     const auto last = dash == std::string_view::npos ? first : to_number(range.substr(dash + 1));
-    if (first && last)
+    if (first && last && *first >= 0)
       std::copy_if(cpus.begin(), cpus.end(), std::back_inserter(found),
                    [&](int cpu) { return cpu >= *first && cpu <= *last; });
     list.remove_prefix(std::min(comma + 1, list.size()));
@@ -186,7 +186,7 @@ std::vector<numa_node> numa_nodes(const fs::path& root, const std::vector<int>& 
     const auto number =
         name.starts_with(prefix) ? to_number(std::string_view(name).substr(prefix.size())) : std::nullopt;
     const auto list = number ? first_line(entry->path() / "cpulist") : std::nullopt;
-    if (!list) continue;
+    if (!list || *number < 0) continue;
     numa_node node{static_cast<int>(*number), listed(*list, cpus)};
     if (!node.cpus.empty()) nodes.push_back(std::move(node));
   }
