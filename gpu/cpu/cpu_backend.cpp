@@ -98,37 +98,51 @@ result<void> check_options(const cpu_options& options) {
   return {};
 }
 
+struct cache_plan {
+  std::int32_t context = 0;
+  page_tables tables;
+  cache_shape page;
+  std::int32_t pages = 0;
+};
+
+result<cache_plan> plan_cache(const gguf_file& file, const llama_config& config, const cpu_options& options) {
+  if (auto ok = validate(options.cache, config.kv_heads); !ok) return std::unexpected(std::move(ok.error()));
+  cache_plan plan;
+  const std::int32_t most_context = std::min(config.context, max_position);
+  plan.context = options.context > 0 ? options.context : std::min(most_context, default_context);
+  if (plan.context > most_context)
+    return fail("context_too_large", fmt::format("The context is to be {} positions; {} can have {}.", plan.context,
+                                                 file.file_name(), most_context));
+  const cache_shape line{.layers = config.layers,
+                         .kv_heads = config.kv_heads,
+                         .head_dim = config.head_dim,
+                         .type = options.cache.type,
+                         .scale = options.cache.scale};
+  if (auto ok = validate(line); !ok)
+    return fail("model_unsupported", fmt::format("{}: {}", file.file_name(), ok.error().message));
+  plan.tables = make_page_tables(std::vector<std::int32_t>(static_cast<std::size_t>(config.layers), 0));
+  plan.page = line;
+  plan.page.layers = plan.tables.page_layers;
+  // What the weights will take is not free any more; packed, they are about as large as in the file.
+  const std::uint64_t available = available_memory();
+  const auto pages = plan_pages({.page_bytes = page_memory_bytes(plan.page, options.cache.shards),
+                                 .windows = plan.tables.windows,
+                                 .context = plan.context,
+                                 .max_rows = options.max_rows,
+                                 .layout = options.cache.layout},
+                                options.kv_memory, available - std::min(available, file.file_bytes()));
+  if (!pages) return std::unexpected(pages.error());
+  plan.pages = *pages;
+  return plan;
+}
+
 result<std::unique_ptr<backend>> load(const std::shared_ptr<const gguf_file>& file, const cpu_options& options) {
   const auto failed = [](auto& from) { return std::unexpected(std::move(from.error())); };
   if (auto ok = check_options(options); !ok) return failed(ok);
   auto config = read_llama_config(*file);
   if (!config) return failed(config);
-  if (auto ok = validate(options.cache, config->kv_heads); !ok) return failed(ok);
-  const std::int32_t most_context = std::min(config->context, max_position);
-  const std::int32_t context = options.context > 0 ? options.context : std::min(most_context, default_context);
-  if (context > most_context)
-    return fail("context_too_large", fmt::format("The context is to be {} positions; {} can have {}.", context,
-                                                 file->file_name(), most_context));
-  page_tables tables = make_page_tables(std::vector<std::int32_t>(static_cast<std::size_t>(config->layers), 0));
-  const cache_shape shape{.layers = config->layers,
-                          .kv_heads = config->kv_heads,
-                          .head_dim = config->head_dim,
-                          .type = options.cache.type,
-                          .scale = options.cache.scale};
-  if (auto ok = validate(shape); !ok)
-    return fail("model_unsupported", fmt::format("{}: {}", file->file_name(), ok.error().message));
-  // What the weights will take is not free any more; packed, they are about as large as in the file.
-  const std::uint64_t available = available_memory();
-  const std::uint64_t free_memory = available - std::min(available, file->file_bytes());
-  cache_shape page = shape;
-  page.layers = tables.page_layers;
-  const auto pages = plan_pages({.page_bytes = page_memory_bytes(page, options.cache.shards),
-                                 .windows = tables.windows,
-                                 .context = context,
-                                 .max_rows = options.max_rows,
-                                 .layout = options.cache.layout},
-                                options.kv_memory, free_memory);
-  if (!pages) return std::unexpected(pages.error());
+  auto cache = plan_cache(*file, *config, options);
+  if (!cache) return failed(cache);
 
   const int threads = options.threads > 0 ? options.threads : usable_cores();
   shard_placement placement = place_shards(numa_nodes(), options.cache.shards, threads);
@@ -138,7 +152,7 @@ result<std::unique_ptr<backend>> load(const std::shared_ptr<const gguf_file>& fi
   auto weights = llama_weights::load(file, model->config, kernels, model->team, options.progress);
   if (!weights) return failed(weights);
   model->weights = std::move(*weights);
-  auto rope = rope_table::create(model->config.rope, context);
+  auto rope = rope_table::create(model->config.rope, cache->context);
   if (!rope) return failed(rope);
   auto forward = llama_forward::create(
       model->config, model->weights, std::move(*rope),
@@ -147,20 +161,20 @@ result<std::unique_ptr<backend>> load(const std::shared_ptr<const gguf_file>& fi
   model->forward = std::move(*forward);
 
   backend_info info{.vocab = model->weights.vocab(),
-                    .context = context,
+                    .context = cache->context,
                     .max_position = max_position,
-                    .pages = *pages,
+                    .pages = cache->pages,
                     .max_rows = options.max_rows,
-                    .page_bytes = page.page_bytes(),
+                    .page_bytes = cache->page.page_bytes(),
                     .weight_bytes = model->weights.bytes(),
                     .kernels = to_string(kernels),
-                    .windows = tables.windows,
-                    .page_layers = tables.page_layers};
-  auto store = kv_store::create({.tables = std::move(tables),
-                                 .kv_heads = shape.kv_heads,
-                                 .head_dim = shape.head_dim,
+                    .windows = cache->tables.windows,
+                    .page_layers = cache->tables.page_layers};
+  auto store = kv_store::create({.tables = std::move(cache->tables),
+                                 .kv_heads = cache->page.kv_heads,
+                                 .head_dim = cache->page.head_dim,
                                  .options = options.cache,
-                                 .pages = *pages,
+                                 .pages = cache->pages,
                                  .max_rows = options.max_rows,
                                  .kernels = kernels,
                                  .nodes = std::move(placement.nodes),

@@ -147,7 +147,7 @@ TEST_P(kv_store_test, options_change_no_bit_and_flushes_are_as_few_as_they_say) 
                                       .shards = shards};
           SCOPED_TRACE(testing::Message() << to_string(update) << ", stacked " << stacked << ", staged stacked "
                                           << stage_stacked << ", shards " << shards);
-          kv_store store = sequences_.make(options, shards % 2 == 0 ? one : three);
+          kv_store store = sequences_.make(options, sequences_.random()() % 4 == 0 ? three : one);
           const std::uint64_t steps_before = sequences_.steps();
           EXPECT_TRUE(sequences_.attend(store, committing) == expected);
           const std::uint64_t steps = sequences_.steps() - steps_before;
