@@ -103,7 +103,7 @@ int main(int argc, char** argv) {
       .threads = o.threads,
       .context = positions,
       .kv_memory = std::uint64_t{1} << 30,
-      .kv = o.kv == "f16" ? cpu::kv_type::f16 : cpu::kv_type::f32,
+      .cache = {.type = o.kv == "f16" ? line_type::f16 : line_type::f32},
       .activations = o.activations == "fine" ? cpu::activation_mode::fine : cpu::activation_mode::fast,
       .max_rows = std::max(o.prompt, o.batch)};
   auto loaded = cpu::load_cpu_backend(*file, options);

@@ -85,7 +85,7 @@ gpu::cpu::cpu_options backend_options(const config& c, const std::function<void(
   options.threads = threads_of(c);
   options.context = c.context;
   options.kv_memory = c.kv_memory;
-  options.kv = c.kv_type == "f32" ? gpu::cpu::kv_type::f32 : gpu::cpu::kv_type::f16;
+  options.cache.type = c.kv_type == "f32" ? gpu::line_type::f32 : gpu::line_type::f16;
   options.activations = c.activations == "fast" ? gpu::cpu::activation_mode::fast : gpu::cpu::activation_mode::fine;
   options.progress = progress;
   return options;

@@ -86,16 +86,16 @@ TEST_P(golden_model, distributions_are_near_the_reference) {
   // Fine: f16 lines alone cost 4e-7, 15-bit activations 2e-7.
   struct {
     activation_mode mode;
-    kv_type kv;
+    line_type kv;
     double most;
-  } const cases[] = {{activation_mode::fine, kv_type::f16, 1e-5},
-                     {activation_mode::fine, kv_type::f32, 1e-5},
-                     {activation_mode::fast, kv_type::f16, GetParam().fast_kl}};
+  } const cases[] = {{activation_mode::fine, line_type::f16, 1e-5},
+                     {activation_mode::fine, line_type::f32, 1e-5},
+                     {activation_mode::fast, line_type::f16, GetParam().fast_kl}};
   for (const auto& c : cases) {
-    const auto b = test::load(model_, {.context = 2048, .kv = c.kv, .activations = c.mode});
+    const auto b = test::load(model_, {.context = 2048, .cache = {.type = c.kv}, .activations = c.mode});
     const double kl = mean_kl(*b, texts);
     std::cout << fmt::format("{} activations, {} lines: mean KL {:.2e}\n",
-                             c.mode == activation_mode::fine ? "fine" : "fast", c.kv == kv_type::f16 ? "f16" : "f32",
+                             c.mode == activation_mode::fine ? "fine" : "fast", c.kv == line_type::f16 ? "f16" : "f32",
                              kl);
     EXPECT_LE(kl, c.most);
     EXPECT_GE(kl, -1e-6);
@@ -130,10 +130,10 @@ TEST_P(golden_model, same_bits_however_computed) {
   for (std::size_t n = 0; n < prompts.size(); ++n)
     for (int i = 0; i < GetParam().first_length + GetParam().longer_by * static_cast<int>(n); ++i)
       prompts[n].push_back(static_cast<token_id>(random() % static_cast<unsigned>(GetParam().token_limit)));
-  const auto options = [](int threads, kv_type kv) {
-    return cpu_options{.threads = threads, .context = 512, .kv = kv, .max_rows = 256};
+  const auto options = [](int threads, line_type kv) {
+    return cpu_options{.threads = threads, .context = 512, .cache = {.type = kv}, .max_rows = 256};
   };
-  for (const kv_type kv : {kv_type::f16, kv_type::f32}) {
+  for (const line_type kv : {line_type::f16, line_type::f32}) {
     const auto expected = test::all_logits(*test::load(model_, options(1, kv)), prompts, {.from = GetParam().from});
     for (const int threads : {2, 3}) {
       auto o = options(threads, kv);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "base/error.hpp"
@@ -32,5 +33,21 @@ struct cache_options {
 
   friend bool operator==(const cache_options&, const cache_options&) = default;
 };
+
+/// Whether a model with `kv_heads` can have such a cache. Every layout, update and stacking goes with every other, and
+/// with every type. Errors: `invalid_cache_options`, naming the option and why.
+result<void> validate(const cache_options& options, std::int32_t kv_heads);
+
+/// The names of configuration and status: as the enumerators.
+std::string_view to_string(line_type type);
+std::string_view to_string(scale_span span);
+std::string_view to_string(cache_layout layout);
+std::string_view to_string(cache_update update);
+
+/// The reverse; nullopt: no such name.
+std::optional<line_type> parse_line_type(std::string_view name);
+std::optional<scale_span> parse_scale_span(std::string_view name);
+std::optional<cache_layout> parse_cache_layout(std::string_view name);
+std::optional<cache_update> parse_cache_update(std::string_view name);
 
 }  // namespace kvern::gpu

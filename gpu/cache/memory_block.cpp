@@ -1,9 +1,13 @@
 #include "gpu/cache/memory_block.hpp"
 
 #include <fmt/format.h>
+#include <linux/mempolicy.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -38,6 +42,15 @@ memory_block& memory_block::operator=(memory_block&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
+}
+
+void memory_block::prefer_nodes(std::span<const int> nodes) {
+  constexpr int bits = sizeof(unsigned long) * CHAR_BIT;
+  unsigned long mask[1024 / bits] = {};  // as many nodes as Linux can have
+  for (const int node : nodes)
+    if (node >= 0 && node < 1024) mask[node / bits] |= 1UL << (node % bits);
+  // Not glibc's: its wrapper lives in libnuma. The kernel takes one bit less than it is told.
+  if (data_ != nullptr && !nodes.empty()) syscall(SYS_mbind, data_, size_, MPOL_INTERLEAVE, mask, 1025UL, 0U);
 }
 
 void memory_block::fill_with_noise(std::uint64_t seed) {

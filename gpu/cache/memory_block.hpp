@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/error.hpp"
 
@@ -31,6 +32,10 @@ class memory_block {
   T* as() const {
     return reinterpret_cast<T*>(data_);
   }
+
+  /// Asks for memory of these NUMA nodes for what has not been touched yet, spread over them when there are several. A
+  /// wish: a system that refuses, or has no such node, gives any memory.
+  void prefer_nodes(std::span<const int> nodes);
 
   /// Overwrites everything with random bits of `seed`; NaNs and infinities of every float type are among them.
   void fill_with_noise(std::uint64_t seed);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <utility>
+#include <vector>
 
 namespace kvern::gpu {
 namespace {
@@ -34,6 +35,18 @@ TEST(memory_block, an_absurd_size_is_an_error) {
     ASSERT_FALSE(made);
     EXPECT_EQ(made.error().code, "out_of_memory");
     EXPECT_NE(made.error().message.find("a test"), std::string::npos);
+  }
+}
+
+TEST(memory_block, any_wish_for_nodes_leaves_it_usable) {
+  for (const std::vector<int>& nodes :
+       {std::vector<int>{0}, {}, {0, 1}, {1023}, {-1}, {1024}, {std::numeric_limits<int>::max()}}) {
+    auto block = memory_block::create(100'000, "a test");
+    ASSERT_TRUE(block);
+    block->prefer_nodes(nodes);
+    EXPECT_EQ(block->data()[99'999], std::byte{0});
+    block->data()[99'999] = std::byte{7};
+    memory_block().prefer_nodes(nodes);
   }
 }
 

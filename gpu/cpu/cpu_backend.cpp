@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "gpu/cache/cache_shape.hpp"
+#include "gpu/cache/page_tables.hpp"
 #include "gpu/cache/step_check.hpp"
 #include "gpu/cpu/decoder_config.hpp"
 #include "gpu/cpu/decoder_forward.hpp"
@@ -25,11 +27,14 @@ constexpr std::int32_t default_context = 8192;
 constexpr int max_threads = 1024;
 constexpr std::int32_t most_rows = 1 << 16;
 
+// Of sequences that rotate. A float holds every integer up to here.
+constexpr std::int32_t max_position = 1 << 24;
+
 class cpu_backend final : public backend {
  public:
   /// The parts that refer to one another; they stay where they are.
   struct parts {
-    explicit parts(int threads) : team(threads) {}
+    parts(int threads, const std::vector<std::vector<int>>& cpus) : team(threads, cpus) {}
     thread_team team;
     decoder_config config;
     decoder_weights weights;
@@ -40,8 +45,13 @@ class cpu_backend final : public backend {
       : model_(std::move(model)),
         store_(std::move(store)),
         info_(std::move(info)),
-        check_({.vocab = info_.vocab, .context = info_.context, .pages = info_.pages, .max_rows = info_.max_rows}) {
-    lines_.reserve(2 * static_cast<std::size_t>(info_.max_rows));
+        check_({.vocab = info_.vocab,
+                .context = info_.context,
+                .max_position = info_.max_position,
+                .pages = info_.pages,
+                .max_rows = info_.max_rows,
+                .windows = info_.windows}) {
+    lines_.reserve(static_cast<std::size_t>(info_.max_rows) * info_.windows.size());
   }
 
   const backend_info& info() const override { return info_; }
@@ -87,28 +97,55 @@ result<void> check_options(const cpu_options& options) {
   return {};
 }
 
+struct cache_plan {
+  std::int32_t context = 0;
+  page_tables tables;
+  cache_shape page;
+  std::int32_t pages = 0;
+};
+
+result<cache_plan> plan_cache(const gguf_file& file, const decoder_config& config, const cpu_options& options) {
+  if (auto ok = validate(options.cache, config.kv_heads); !ok) return std::unexpected(std::move(ok.error()));
+  cache_plan plan;
+  const std::int32_t most_context = std::min(config.context, max_position);
+  plan.context = options.context > 0 ? options.context : std::min(most_context, default_context);
+  if (plan.context > most_context)
+    return fail("context_too_large", fmt::format("The context is to be {} positions; {} can have {}.", plan.context,
+                                                 file.file_name(), most_context));
+  const cache_shape line{.layers = config.layers,
+                         .kv_heads = config.kv_heads,
+                         .head_dim = config.head_dim,
+                         .type = options.cache.type,
+                         .scale = options.cache.scale};
+  if (auto ok = validate(line); !ok)
+    return fail("model_unsupported", fmt::format("{}: {}", file.file_name(), ok.error().message));
+  plan.tables = make_page_tables(config.window);
+  plan.page = line;
+  plan.page.layers = plan.tables.page_layers;
+  // What the weights will take is not free any more; packed, they are about as large as in the file.
+  const std::uint64_t available = available_memory();
+  const auto pages = plan_pages({.page_bytes = page_memory_bytes(plan.page, options.cache.shards),
+                                 .windows = plan.tables.windows,
+                                 .context = plan.context,
+                                 .max_rows = options.max_rows,
+                                 .layout = options.cache.layout},
+                                options.kv_memory, available - std::min(available, file.file_bytes()));
+  if (!pages) return std::unexpected(pages.error());
+  plan.pages = *pages;
+  return plan;
+}
+
 result<std::unique_ptr<backend>> load(const std::shared_ptr<const gguf_file>& file, const cpu_options& options) {
   const auto failed = [](auto& from) { return std::unexpected(std::move(from.error())); };
   if (auto ok = check_options(options); !ok) return failed(ok);
   auto config = read_decoder_config(*file);
   if (!config) return failed(config);
-  const std::int32_t context = options.context > 0 ? options.context : std::min(config->context, default_context);
-  if (context > config->context)
-    return fail("context_too_large", fmt::format("The context is to be {} positions; {} was trained for {}.", context,
-                                                 file->file_name(), config->context));
-  const cache_shape shape{.layers = config->layers,
-                          .kv_heads = config->kv_heads,
-                          .head_dim = config->head_dim,
-                          .type = options.kv == kv_type::f16 ? line_type::f16 : line_type::f32};
-  if (auto ok = validate(shape); !ok)
-    return fail("model_unsupported", fmt::format("{}: {}", file->file_name(), ok.error().message));
-  // What the weights will take is not free any more; packed, they are about as large as in the file.
-  const std::uint64_t available = available_memory();
-  const std::uint64_t free_memory = available - std::min(available, file->file_bytes());
-  const auto pages = plan_pages(shape, context, options.kv_memory, free_memory);
-  if (!pages) return std::unexpected(pages.error());
+  auto cache = plan_cache(*file, *config, options);
+  if (!cache) return failed(cache);
 
-  auto model = std::make_unique<cpu_backend::parts>(options.threads > 0 ? options.threads : usable_cores());
+  const int threads = options.threads > 0 ? options.threads : usable_cores();
+  shard_placement placement = place_shards(numa_nodes(), options.cache.shards, threads);
+  auto model = std::make_unique<cpu_backend::parts>(threads, placement.cpus);
   model->config = std::move(*config);
   const isa kernels = best_isa();
   auto weights = decoder_weights::load(file, model->config, kernels, model->team, options.progress);
@@ -116,28 +153,32 @@ result<std::unique_ptr<backend>> load(const std::shared_ptr<const gguf_file>& fi
   model->weights = std::move(*weights);
   auto forward = decoder_forward::create(
       model->config, model->weights,
-      {.max_rows = options.max_rows, .context = context, .activations = options.activations, .kernels = kernels},
+      {.max_rows = options.max_rows, .context = cache->context, .activations = options.activations, .kernels = kernels},
       model->team);
   if (!forward) return failed(forward);
   model->forward = std::move(*forward);
 
-  auto store = kv_store::create({.shape = shape,
-                                 .options = {.type = shape.type},
-                                 .pages = *pages,
+  backend_info info{.vocab = model->weights.vocab(),
+                    .context = cache->context,
+                    .max_position = max_position,
+                    .pages = cache->pages,
+                    .max_rows = options.max_rows,
+                    .page_bytes = cache->page.page_bytes(),
+                    .weight_bytes = model->weights.bytes(),
+                    .kernels = to_string(kernels),
+                    .windows = cache->tables.windows,
+                    .page_layers = cache->tables.page_layers};
+  auto store = kv_store::create({.tables = std::move(cache->tables),
+                                 .kv_heads = cache->page.kv_heads,
+                                 .head_dim = cache->page.head_dim,
+                                 .options = options.cache,
+                                 .pages = cache->pages,
                                  .max_rows = options.max_rows,
                                  .kernels = kernels,
+                                 .nodes = std::move(placement.nodes),
                                  .noise_seed = options.page_noise},
                                 model->team);
   if (!store) return failed(store);
-  backend_info info{.vocab = model->weights.vocab(),
-                    .context = context,
-                    .max_position = context,
-                    .pages = *pages,
-                    .max_rows = options.max_rows,
-                    .page_bytes = shape.page_bytes(),
-                    .weight_bytes = model->weights.bytes(),
-                    .kernels = to_string(kernels),
-                    .page_layers = shape.layers};
   return std::make_unique<cpu_backend>(std::move(model), std::move(*store), std::move(info));
 }
 

@@ -27,7 +27,8 @@ class decoder_forward_test : public testing::Test {
     test::tokens tokens;
     for (int i = 0; i < 75; ++i) tokens.push_back(static_cast<token_id>(i * 7 % static_cast<int>(o.vocab)));
     const auto expected = test::reference_decoder(*file, shape).run(tokens);
-    const auto b = test::must(load_cpu_backend(file, {.threads = 2, .kv = kv_type::f32, .max_rows = 32}));
+    const auto b =
+        test::must(load_cpu_backend(file, {.threads = 2, .cache = {.type = line_type::f32}, .max_rows = 32}));
     const auto got = test::all_logits(*b, {tokens}, {.max_chunk = 32});
     double worst = 0;
     for (std::size_t p = 0; p < tokens.size(); ++p)
@@ -72,7 +73,7 @@ TEST_F(decoder_forward_test, one_fused_qkv_tensor) {
   auto model = test::make_tiny_llama(o);
   const auto plain = test::must(model.open(folder_));
   const test::tokens tokens{1, 2, 3, 4, 5};
-  const cpu_options options{.threads = 1, .kv = kv_type::f32, .max_rows = 8};
+  const cpu_options options{.threads = 1, .cache = {.type = line_type::f32}, .max_rows = 8};
   const auto expected = test::all_logits(*test::must(load_cpu_backend(plain, options)), {tokens}, {});
   for (const std::string block : {"blk.0.", "blk.1."}) {
     test::tiny_tensor fused{{32, 64}, {}};

@@ -68,7 +68,7 @@ class golden_arch : public testing::TestWithParam<golden_model> {
     return d;
   }
 
-  cpu_options options() const { return {.threads = 2, .kv = kv_type::f32, .max_rows = 64}; }
+  cpu_options options() const { return {.threads = 2, .cache = {.type = line_type::f32}, .max_rows = 64}; }
 
   std::filesystem::path gguf_;
   json::object reference_;
@@ -97,9 +97,9 @@ TEST_P(golden_arch, fast_logits_are_within_what_8_bits_allow) {
 
 TEST_P(golden_arch, greedy_tokens_are_equal) {
   const auto expected = json::value_to<test::tokens>(reference_.at("greedy_ids"));
-  for (const kv_type kv : {kv_type::f32, kv_type::f16}) {
+  for (const line_type kv : {line_type::f32, line_type::f16}) {
     auto o = options();
-    o.kv = kv;
+    o.cache.type = kv;
     const auto b = test::load(gguf_, o);
     EXPECT_EQ(test::greedy(*b, prompt_, static_cast<int>(expected.size())), expected);
   }

@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -106,6 +108,38 @@ std::optional<std::uint64_t> meminfo_available(const fs::path& root) {
   return std::nullopt;
 }
 
+/// The processors this process may run on.
+std::vector<int> affinity() {
+  std::vector<int> cpus;
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (sched_getaffinity(0, sizeof mask, &mask) == 0) {
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+      if (CPU_ISSET(static_cast<std::size_t>(cpu), &mask)) cpus.push_back(cpu);
+  } else {  // more processors than the mask has room for
+    const int count = static_cast<int>(std::thread::hardware_concurrency());
+    for (int cpu = 0; cpu < count; ++cpu) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+/// Those of `cpus` that `list` ("0-3,8") names.
+std::vector<int> listed(std::string_view list, const std::vector<int>& cpus) {
+  std::vector<int> found;
+  while (!list.empty()) {
+    const auto comma = std::min(list.find(','), list.size());
+    const std::string_view range = list.substr(0, comma);
+    const auto dash = range.find('-');
+    const auto first = to_number(range);
+    const auto last = dash == std::string_view::npos ? first : to_number(range.substr(dash + 1));
+    if (first && last && *first >= 0)
+      std::copy_if(cpus.begin(), cpus.end(), std::back_inserter(found),
+                   [&](int cpu) { return cpu >= *first && cpu <= *last; });
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+  return found;
+}
+
 }  // namespace
 
 int usable_cores(const fs::path& root, const std::vector<int>& cpus) {
@@ -123,19 +157,7 @@ int usable_cores(const fs::path& root, const std::vector<int>& cpus) {
   return std::max(1, std::min(static_cast<int>(cores.size()) + unknown, quota_cores(root)));
 }
 
-int usable_cores() {
-  std::vector<int> cpus;
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  if (sched_getaffinity(0, sizeof mask, &mask) == 0) {
-    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-      if (CPU_ISSET(static_cast<std::size_t>(cpu), &mask)) cpus.push_back(cpu);
-  } else {  // more processors than the mask has room for
-    const int count = static_cast<int>(std::thread::hardware_concurrency());
-    for (int cpu = 0; cpu < count; ++cpu) cpus.push_back(cpu);
-  }
-  return usable_cores("/", cpus);
-}
+int usable_cores() { return usable_cores("/", affinity()); }
 
 std::uint64_t available_memory(const fs::path& root) {
   std::optional<std::uint64_t> available = meminfo_available(root);
@@ -153,5 +175,44 @@ std::uint64_t available_memory(const fs::path& root) {
 }
 
 std::uint64_t available_memory() { return available_memory("/"); }
+
+std::vector<numa_node> numa_nodes(const fs::path& root, const std::vector<int>& cpus) {
+  std::vector<numa_node> nodes;
+  std::error_code failed;
+  constexpr std::string_view prefix = "node";
+  for (fs::directory_iterator entry(root / "sys/devices/system/node", failed), end; !failed && entry != end;
+       entry.increment(failed)) {
+    const std::string name = entry->path().filename().string();
+    const auto number =
+        name.starts_with(prefix) ? to_number(std::string_view(name).substr(prefix.size())) : std::nullopt;
+    const auto list = number ? first_line(entry->path() / "cpulist") : std::nullopt;
+    if (!list || *number < 0) continue;
+    numa_node node{static_cast<int>(*number), listed(*list, cpus)};
+    if (!node.cpus.empty()) nodes.push_back(std::move(node));
+  }
+  std::sort(nodes.begin(), nodes.end(), [](const numa_node& a, const numa_node& b) { return a.number < b.number; });
+  return nodes;
+}
+
+std::vector<numa_node> numa_nodes() { return numa_nodes("/", affinity()); }
+
+shard_placement place_shards(const std::vector<numa_node>& nodes, std::int32_t shards, int threads) {
+  shard_placement placement;
+  if (nodes.size() < 2 || shards < 2 || threads < shards) return placement;
+  std::vector<std::vector<int>> cpus_of(static_cast<std::size_t>(shards));  // [shard]
+  const auto count = static_cast<std::size_t>(shards);
+  for (std::size_t s = 0; s < count; ++s) {
+    const std::size_t first = s * nodes.size() / count;
+    const std::size_t last = std::max(first + 1, (s + 1) * nodes.size() / count);
+    std::vector<int>& own = placement.nodes.emplace_back();
+    for (std::size_t n = first; n < last; ++n) {
+      own.push_back(nodes[n].number);
+      cpus_of[s].insert(cpus_of[s].end(), nodes[n].cpus.begin(), nodes[n].cpus.end());
+    }
+  }
+  for (std::int64_t t = 0; t < threads; ++t)
+    placement.cpus.push_back(cpus_of[static_cast<std::size_t>(t * shards / threads)]);
+  return placement;
+}
 
 }  // namespace kvern::gpu::cpu

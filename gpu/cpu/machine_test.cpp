@@ -83,6 +83,37 @@ TEST(machine, memory_is_what_system_and_cgroup_leave) {
   EXPECT_EQ(available_memory(system.root()), 0u);
 }
 
+TEST(machine, nodes_hold_the_processors_that_may_be_used) {
+  fake_system system;
+  EXPECT_TRUE(numa_nodes(system.root(), {0, 1}).empty());
+  system.put("sys/devices/system/node/node0/cpulist", "0-2,8").put("sys/devices/system/node/node10/cpulist", "5");
+  system.put("sys/devices/system/node/node2/cpulist", "3-4").put("sys/devices/system/node/node3/cpulist", "");
+  system.put("sys/devices/system/node/node4/cpulist", "x,-1,9-").put("sys/devices/system/node/has_cpu", "0-10");
+  EXPECT_EQ(numa_nodes(system.root(), {0, 2, 3, 5, 8, 9}),
+            (std::vector<numa_node>{{0, {0, 2, 8}}, {2, {3}}, {10, {5}}}));
+  EXPECT_EQ(numa_nodes(system.root(), {1}), (std::vector<numa_node>{{0, {1}}}));
+}
+
+TEST(machine, shards_and_their_threads_share_nodes) {
+  const std::vector<numa_node> two = {{0, {0, 1}}, {1, {2, 3}}};
+  const std::vector<numa_node> four = {{0, {0}}, {1, {1}}, {2, {2}}, {5, {3}}};
+  using lists = std::vector<std::vector<int>>;
+  const shard_placement even = place_shards(two, 2, 4);
+  EXPECT_EQ(even.nodes, (lists{{0}, {1}}));
+  EXPECT_EQ(even.cpus, (lists{{0, 1}, {0, 1}, {2, 3}, {2, 3}}));
+  const shard_placement wide = place_shards(four, 2, 3);
+  EXPECT_EQ(wide.nodes, (lists{{0, 1}, {2, 5}}));
+  EXPECT_EQ(wide.cpus, (lists{{0, 1}, {0, 1}, {2, 3}}));
+  const shard_placement narrow = place_shards(two, 3, 3);
+  EXPECT_EQ(narrow.nodes, (lists{{0}, {0}, {1}}));
+  EXPECT_EQ(narrow.cpus, (lists{{0, 1}, {0, 1}, {2, 3}}));
+  for (const shard_placement& none :
+       {place_shards(two, 1, 4), place_shards({two[0]}, 2, 4), place_shards({}, 2, 4), place_shards(two, 3, 2)}) {
+    EXPECT_TRUE(none.nodes.empty());
+    EXPECT_TRUE(none.cpus.empty());
+  }
+}
+
 TEST(machine, hostile_files_are_survived) {
   fake_system system;
   system.put("proc/self/cgroup", "0::/../../..\nnonsense\n::\n1:cpu").put("sys/fs/cgroup/cpu.max", "1 0");

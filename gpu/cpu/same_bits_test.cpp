@@ -12,7 +12,7 @@ namespace {
 
 struct same_bits_case {
   const char* model;
-  kv_type kv;
+  line_type kv;
   activation_mode mode;
 };
 
@@ -32,7 +32,7 @@ class same_bits : public testing::TestWithParam<same_bits_case> {
   }
 
   cpu_options options(int threads) const {
-    return {.threads = threads, .kv = GetParam().kv, .activations = GetParam().mode, .max_rows = 128};
+    return {.threads = threads, .cache = {.type = GetParam().kv}, .activations = GetParam().mode, .max_rows = 128};
   }
 
   const unsigned seed_ = std::random_device{}();
@@ -80,17 +80,17 @@ TEST_P(same_bits, with_every_instruction_set) {
 }
 
 INSTANTIATE_TEST_SUITE_P(models, same_bits,
-                         testing::Values(same_bits_case{"llama", kv_type::f32, activation_mode::fine},
-                                         same_bits_case{"llama", kv_type::f16, activation_mode::fine},
-                                         same_bits_case{"llama3-rope", kv_type::f16, activation_mode::fine},
-                                         same_bits_case{"llama-q8_0", kv_type::f16, activation_mode::fine},
-                                         same_bits_case{"llama-q8_0", kv_type::f32, activation_mode::fast},
-                                         same_bits_case{"llama-q4_0", kv_type::f32, activation_mode::fine},
-                                         same_bits_case{"llama-q4_0", kv_type::f16, activation_mode::fast},
-                                         same_bits_case{"llama-q4_k", kv_type::f16, activation_mode::fine},
-                                         same_bits_case{"llama-q6_k", kv_type::f32, activation_mode::fast},
-                                         same_bits_case{"gemma2", kv_type::f16, activation_mode::fine},
-                                         same_bits_case{"gemma3", kv_type::f32, activation_mode::fine}));
+                         testing::Values(same_bits_case{"llama", line_type::f32, activation_mode::fine},
+                                         same_bits_case{"llama", line_type::f16, activation_mode::fine},
+                                         same_bits_case{"llama3-rope", line_type::f16, activation_mode::fine},
+                                         same_bits_case{"llama-q8_0", line_type::f16, activation_mode::fine},
+                                         same_bits_case{"llama-q8_0", line_type::f32, activation_mode::fast},
+                                         same_bits_case{"llama-q4_0", line_type::f32, activation_mode::fine},
+                                         same_bits_case{"llama-q4_0", line_type::f16, activation_mode::fast},
+                                         same_bits_case{"llama-q4_k", line_type::f16, activation_mode::fine},
+                                         same_bits_case{"llama-q6_k", line_type::f32, activation_mode::fast},
+                                         same_bits_case{"gemma2", line_type::f16, activation_mode::fine},
+                                         same_bits_case{"gemma3", line_type::f32, activation_mode::fine}));
 
 /// Long prefixes, of which a backend may gather parts on several threads.
 TEST(same_bits_far, one_row_at_a_time_or_many) {

@@ -38,19 +38,53 @@ T must(result<T> r) {
   if constexpr (!std::is_void_v<T>) return std::move(*r);
 }
 
+/// The pages of a backend: gives those that a sequence's next rows need and takes back those that they do not see.
+class page_book {
+ public:
+  explicit page_book(const gpu::backend_info& info)
+      : windows_(info.windows), free_(static_cast<std::size_t>(info.pages)) {
+    std::iota(free_.rbegin(), free_.rend(), 0);
+  }
+  void shuffle(std::mt19937& random) { std::shuffle(free_.begin(), free_.end(), random); }
+
+  /// Makes [table][block] pages of `s` for rows from its `committed` to `end`.
+  void fit(gpu::step_sequence& s, std::int32_t end) {
+    const std::size_t tables = windows_.size();
+    const std::size_t had = s.pages.size() / tables;
+    const auto blocks = static_cast<std::size_t>((end + gpu::page_lines - 1) / gpu::page_lines);
+    std::vector<gpu::page_id> pages(tables * blocks, gpu::no_page);
+    for (std::size_t t = 0; t < tables; ++t) {
+      const auto first =
+          static_cast<std::size_t>(gpu::visible(s.rotate, windows_[t], s.committed).first / gpu::page_lines);
+      for (std::size_t b = 0; b < had; ++b) {
+        const gpu::page_id page = s.pages[t * had + b];
+        if (page == gpu::no_page) continue;
+        if (b >= first && b < blocks)
+          pages[t * blocks + b] = page;
+        else
+          free_.push_back(page);
+      }
+      for (std::size_t b = first; b < blocks; ++b) {
+        if (pages[t * blocks + b] != gpu::no_page) continue;
+        pages[t * blocks + b] = free_.back();
+        free_.pop_back();
+      }
+    }
+    s.pages = std::move(pages);
+  }
+
+ private:
+  std::vector<std::int32_t> windows_;
+  std::vector<gpu::page_id> free_;
+};
+
 /// Computes all positions of all prompts; `seen` gets every row's logits, of recomputed rows again. The backend's pages
 /// are all free before and after.
 inline void drive(gpu::backend& b, const std::vector<tokens>& prompts, const drive_options& o, const on_logits& seen) {
   std::mt19937 random(o.seed);
-  std::vector<gpu::page_id> free_pages(static_cast<std::size_t>(b.info().pages));
-  std::iota(free_pages.rbegin(), free_pages.rend(), 0);
-  if (o.shuffle_pages) std::shuffle(free_pages.begin(), free_pages.end(), random);
+  page_book pages(b.info());
+  if (o.shuffle_pages) pages.shuffle(random);
   std::vector<gpu::step_sequence> all(prompts.size());
-  for (std::size_t n = 0; n < prompts.size(); ++n)
-    for (std::size_t at = 0; at < prompts[n].size(); at += gpu::page_lines) {
-      all[n].pages.push_back(free_pages.back());
-      free_pages.pop_back();
-    }
   const auto left = [&](std::size_t n) { return static_cast<std::int32_t>(prompts[n].size()) - all[n].committed; };
   for (;;) {
     gpu::step s;
@@ -67,6 +101,7 @@ inline void drive(gpu::backend& b, const std::vector<tokens>& prompts, const dri
                           .sequence = static_cast<std::int32_t>(s.sequences.size()),
                           .logits = position >= o.from});
       }
+      pages.fit(all[n], all[n].committed + rows);
       s.sequences.push_back(all[n]);
       prompt_of.push_back(n);
       room -= rows;
@@ -117,12 +152,13 @@ inline tokens greedy(gpu::backend& b, const tokens& prompt, int count,
                      const std::function<bool(std::span<const float>)>& each = {}) {
   gpu::step s;
   s.sequences.resize(1);
-  for (std::int32_t page = 0; page * gpu::page_lines < b.info().context; ++page) s.sequences[0].pages.push_back(page);
+  page_book pages(b.info());
   tokens fed = prompt;
   tokens made;
   while (static_cast<int>(made.size()) < count) {
     const std::int32_t committed = s.sequences[0].committed;
     const auto rows = std::min(b.info().max_rows, static_cast<std::int32_t>(fed.size()) - committed);
+    pages.fit(s.sequences[0], committed + rows);
     s.rows.clear();
     for (std::int32_t r = 0; r < rows; ++r)
       s.rows.push_back({.token = fed[static_cast<std::size_t>(committed + r)],

@@ -1,5 +1,8 @@
 #include "gpu/cpu/thread_team.hpp"
 
+#include <pthread.h>
+#include <sched.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -39,6 +42,15 @@ std::uint32_t wait_for_change(const std::atomic<std::uint32_t>& word, std::uint3
   } while (std::chrono::steady_clock::now() < deadline);
   word.wait(old, std::memory_order_acquire);
   return word.load(std::memory_order_acquire);
+}
+
+void stay_on(std::thread& thread, const std::vector<int>& cpus) {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  for (const int cpu : cpus)
+    if (cpu >= 0 && cpu < CPU_SETSIZE) CPU_SET(static_cast<std::size_t>(cpu), &mask);
+  if (CPU_COUNT(&mask) > 0)
+    pthread_setaffinity_np(thread.native_handle(), sizeof mask, &mask);  // a refusal is harmless
 }
 
 }  // namespace
@@ -137,10 +149,14 @@ struct thread_team::impl {
   }
 };
 
-thread_team::thread_team(int threads) : impl_(std::make_unique<impl>(static_cast<std::size_t>(std::max(threads, 1)))) {
+thread_team::thread_team(int threads, const std::vector<std::vector<int>>& cpus)
+    : impl_(std::make_unique<impl>(static_cast<std::size_t>(std::max(threads, 1)))) {
   const std::size_t all = impl_->queues.size();
   impl_->workers.reserve(all - 1);
-  for (std::size_t t = 1; t < all; ++t) impl_->workers.emplace_back([p = impl_.get(), t] { p->worker(t); });
+  for (std::size_t t = 1; t < all; ++t) {
+    impl_->workers.emplace_back([p = impl_.get(), t] { p->worker(t); });
+    if (t < cpus.size()) stay_on(impl_->workers.back(), cpus[t]);
+  }
 }
 
 thread_team::~thread_team() = default;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <type_traits>
+#include <vector>
 
 namespace kvern::gpu::cpu {
 
@@ -11,8 +12,10 @@ namespace kvern::gpu::cpu {
 /// next task, then sleep on a futex. One caller at a time.
 class thread_team {
  public:
-  /// `threads` >= 1. Throws std::system_error when the system refuses a thread; then none is left running.
-  explicit thread_team(int threads);
+  /// `threads` >= 1. `cpus`: of each thread, the processors it stays on, if the system lets it; the caller's, thread 0,
+  /// are not touched, and empty lists are any. Throws std::system_error when the system refuses a thread; then none is
+  /// left running.
+  explicit thread_team(int threads, const std::vector<std::vector<int>>& cpus = {});
   ~thread_team();
   thread_team(const thread_team&) = delete;
   thread_team& operator=(const thread_team&) = delete;
