@@ -45,12 +45,34 @@ inline void drive(gpu::backend& b, const std::vector<tokens>& prompts, const dri
   std::vector<gpu::page_id> free_pages(static_cast<std::size_t>(b.info().pages));
   std::iota(free_pages.rbegin(), free_pages.rend(), 0);
   if (o.shuffle_pages) std::shuffle(free_pages.begin(), free_pages.end(), random);
+  // [table][block] of each prompt, filled as its rows come and emptied as blocks fall out of a table's window.
   std::vector<gpu::step_sequence> all(prompts.size());
+  const std::vector<std::int32_t>& windows = b.info().windows;
+  const auto for_pages = [&](std::size_t n, auto&& visit) {
+    const std::size_t blocks = all[n].pages.size() / windows.size();
+    for (std::size_t at = 0; at < all[n].pages.size(); ++at)
+      visit(all[n].pages[at], windows[at / blocks], static_cast<std::int32_t>(at % blocks) * gpu::page_lines);
+  };
   for (std::size_t n = 0; n < prompts.size(); ++n)
-    for (std::size_t at = 0; at < prompts[n].size(); at += gpu::page_lines) {
-      all[n].pages.push_back(free_pages.back());
+    all[n].pages.assign((prompts[n].size() + gpu::page_lines - 1) / gpu::page_lines * windows.size(), gpu::no_page);
+  const auto take_pages = [&](std::size_t n, std::int32_t rows) {
+    const std::int32_t end = all[n].committed + rows;
+    for_pages(n, [&](gpu::page_id& page, std::int32_t, std::int32_t first) {
+      if (page != gpu::no_page || first >= end || first + gpu::page_lines <= all[n].committed) return;
+      if (free_pages.empty()) throw std::runtime_error("the prompts need more pages than the backend has");
+      page = free_pages.back();
       free_pages.pop_back();
-    }
+    });
+  };
+  const auto give_back_pages = [&](std::size_t n) {
+    const bool done = all[n].committed == static_cast<std::int32_t>(prompts[n].size());
+    for_pages(n, [&](gpu::page_id& page, std::int32_t window, std::int32_t first) {
+      const bool needed = first + gpu::page_lines > gpu::visible({}, window, all[n].committed).first;
+      if (page == gpu::no_page || (needed && !done)) return;
+      free_pages.push_back(page);
+      page = gpu::no_page;
+    });
+  };
   const auto left = [&](std::size_t n) { return static_cast<std::int32_t>(prompts[n].size()) - all[n].committed; };
   for (;;) {
     gpu::step s;
@@ -67,6 +89,7 @@ inline void drive(gpu::backend& b, const std::vector<tokens>& prompts, const dri
                           .sequence = static_cast<std::int32_t>(s.sequences.size()),
                           .logits = position >= o.from});
       }
+      take_pages(n, rows);
       s.sequences.push_back(all[n]);
       prompt_of.push_back(n);
       room -= rows;
@@ -88,6 +111,7 @@ inline void drive(gpu::backend& b, const std::vector<tokens>& prompts, const dri
       row += rows;
     }
     must(b.finalize(accepted));
+    for (const std::size_t n : prompt_of) give_back_pages(n);
   }
 }
 
@@ -117,7 +141,9 @@ inline tokens greedy(gpu::backend& b, const tokens& prompt, int count,
                      const std::function<bool(std::span<const float>)>& each = {}) {
   gpu::step s;
   s.sequences.resize(1);
-  for (std::int32_t page = 0; page * gpu::page_lines < b.info().context; ++page) s.sequences[0].pages.push_back(page);
+  const std::size_t room = prompt.size() + static_cast<std::size_t>(count);
+  s.sequences[0].pages.resize((room + gpu::page_lines - 1) / gpu::page_lines * b.info().windows.size());
+  std::iota(s.sequences[0].pages.begin(), s.sequences[0].pages.end(), 0);
   tokens fed = prompt;
   tokens made;
   while (static_cast<int>(made.size()) < count) {
