@@ -39,12 +39,13 @@ struct settings {
   std::exit(1);
 }
 
-/// `count` sequences, each with pages for `positions`.
-std::vector<step_sequence> make_sequences(int count, int positions) {
+/// `count` sequences, each with pages for `positions` in every table.
+std::vector<step_sequence> make_sequences(int count, int positions, std::size_t tables) {
   std::vector<step_sequence> all(static_cast<std::size_t>(count));
   page_id next = 0;
   for (step_sequence& sequence : all)
-    for (int at = 0; at < positions; at += page_lines) sequence.pages.push_back(next++);
+    for (std::size_t table = 0; table < tables; ++table)
+      for (int at = 0; at < positions; at += page_lines) sequence.pages.push_back(next++);
   return all;
 }
 
@@ -70,7 +71,7 @@ void measure(backend& b, const std::string& name, int sequences, int rows, int s
   std::vector<double> speeds;
   for (int repetition = -1; repetition < repetitions; ++repetition) {  // the first warms up
     step s;
-    s.sequences = make_sequences(sequences, rows * steps);
+    s.sequences = make_sequences(sequences, rows * steps, b.info().windows.size());
     const auto start = std::chrono::steady_clock::now();
     for (int n = 0; n < steps; ++n) advance(b, s, rows, random);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
@@ -109,7 +110,8 @@ int main(int argc, char** argv) {
   auto loaded = cpu::load_cpu_backend(*file, options);
   if (!loaded) give_up(loaded.error());
   backend& b = **loaded;
-  const int pages_needed = o.batch * ((o.generate + page_lines - 1) / page_lines);
+  const int pages_of_one = (o.generate + page_lines - 1) / page_lines * static_cast<int>(b.info().windows.size());
+  const int pages_needed = o.batch * pages_of_one;
   if (pages_needed > b.info().pages)
     give_up({"kv_memory_too_small", "These sequences need more than 1 GiB of lines: lower --batch or --generate."});
   fmt::print("{}, {}, {} activations, {} lines, {:.0f} MB of weights\n", (*file)->file_name(), b.info().kernels,
