@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/token.hpp"
+#include "gpu/cache/cache_options.hpp"
 
 namespace kvern::gpu {
 
@@ -69,6 +70,14 @@ struct step {
   std::vector<step_sequence> sequences;
 };
 
+/// Where a layer's lines are: which page table leads to them, and which of the page's layers it is.
+struct layer_place {
+  std::int32_t table = 0;
+  std::int32_t index = 0;
+
+  friend bool operator==(const layer_place&, const layer_place&) = default;
+};
+
 /// What an engine must know of the model and the memory behind a backend.
 struct backend_info {
   std::int32_t vocab = 0;          ///< logits of a row
@@ -84,6 +93,13 @@ struct backend_info {
   /// page holds the lines of `page_layers` layers, so all pages are alike, whatever table they serve.
   std::vector<std::int32_t> windows = {0};
   std::int32_t page_layers = 0;
+
+  /// What a line is made of, for those who take it apart (see backend::read). `layers` is [model layer].
+  std::vector<layer_place> layers = {};
+  std::int32_t kv_heads = 0;
+  std::int32_t head_dim = 0;
+  line_type type = line_type::f16;
+  scale_span scale = scale_span::group;  ///< of int8
 };
 
 /// The first `lines` lines of page `from`, all its layers, to page `to`.

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "gpu/backend.hpp"
+#include "gpu/cache/cache_options.hpp"
 #include "gpu/cpu/attention.hpp"
 #include "gpu/cpu/matrix.hpp"
 #include "model/gguf/gguf.hpp"
@@ -17,7 +18,7 @@ struct cpu_options {
   std::int32_t context = 0;  ///< positions a sequence may have; 0: what the model was trained for, at most 8192
   std::uint64_t kv_memory =
       0;  ///< bytes for pages; 0: a quarter of the free memory, and what 8 full contexts need at most
-  kv_type kv = kv_type::f16;
+  cache_options cache = {};
   activation_mode activations = activation_mode::fine;
   std::int32_t max_rows = 512;                ///< rows a step may have
   std::function<void(double)> progress{};     ///< share of the weights packed, 0 to 1; from the loading thread
