@@ -28,7 +28,9 @@ struct running_turns : testing::Test {
   }
   void begin(std::string_view prompt, generation_request request = {}) {
     ASSERT_TRUE(create(std::move(request)));
-    planned = turn->plan(bytes(prompt), history, 7, 3);
+    auto plan = turn->plan(bytes(prompt), history, 7, 3, 500);
+    ASSERT_TRUE(plan);
+    planned = std::move(*plan);
   }
   /// A turn with a stop string that has begun to generate.
   void begin_with_stop(std::string stop) {

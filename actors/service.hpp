@@ -258,7 +258,7 @@ using reply = std::move_only_function<void(result<T>)>;
 /// Error codes: `session_not_found`, `session_busy`, `context_length_exceeded`, `queue_full`, `invalid_request`,
 /// `template_error` (the template itself refused, with its message), `no_chat_template`, `shutting_down`,
 /// `worker_failed`, `too_many_sessions` (the user has as many as allowed, and all of them are in use; else the least
-/// recently used one ends), `out_of_pages`, `server_busy` (too many exports and imports at once),
+/// recently used one ends), `out_of_pages`, `server_busy` (an export lost lines while it was made),
 /// `invalid_session_file`, `session_file_mismatch` (of another model or type of cache).
 class service {
  public:
