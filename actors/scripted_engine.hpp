@@ -81,7 +81,7 @@ class scripted_engine : public gpu::engine {
     info_.page_layers = 1;
     info_.layers = {{0, 0}};
     info_.kv_heads = 1;
-    info_.head_dim = 4;
+    info_.head_dim = 256;
     info_.page_bytes = gpu::page_lines * line_bytes;
   }
   ~scripted_engine() override {
@@ -227,7 +227,7 @@ class scripted_engine : public gpu::engine {
   const gpu::backend_info& info() const override { return info_; }
 
  private:
-  static constexpr std::size_t line_bytes = 2 * 4 * 2;  // K and V of four f16
+  static constexpr std::size_t line_bytes = 2 * 256 * 2;  // K and V of 256 f16
 
   struct record {
     gpu::turn turn;

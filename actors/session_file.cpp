@@ -91,13 +91,13 @@ std::vector<line_tensor> line_tensors(const gpu::backend_info& info) {
 
 std::string positions_name(std::size_t layer) { return fmt::format("layers.{}.positions", layer); }
 
-/// [table][index in page]: the model's layer.
+/// [table][layer of a page]: the model's layer.
 std::vector<std::vector<std::size_t>> layers_of_tables(const gpu::backend_info& info) {
   std::vector<std::vector<std::size_t>> out(info.windows.size(),
                                             std::vector<std::size_t>(static_cast<std::size_t>(info.page_layers)));
   for (std::size_t layer = 0; layer < info.layers.size(); ++layer) {
     const auto& place = info.layers[layer];
-    out[static_cast<std::size_t>(place.table)][static_cast<std::size_t>(place.index)] = layer;
+    out[static_cast<std::size_t>(place.table)][static_cast<std::size_t>(place.layer)] = layer;
   }
   return out;
 }

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/token.hpp"
 #include "gpu/cache/cache_options.hpp"
+#include "gpu/cache/page_tables.hpp"
 
 namespace kvern::gpu {
 
@@ -68,14 +69,6 @@ struct step_sequence {
 struct step {
   std::vector<step_row> rows;
   std::vector<step_sequence> sequences;
-};
-
-/// Where a layer's lines are: which page table leads to them, and which of the page's layers it is.
-struct layer_place {
-  std::int32_t table = 0;
-  std::int32_t index = 0;
-
-  friend bool operator==(const layer_place&, const layer_place&) = default;
 };
 
 /// What an engine must know of the model and the memory behind a backend.

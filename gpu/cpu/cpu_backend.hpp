@@ -7,7 +7,6 @@
 
 #include "gpu/backend.hpp"
 #include "gpu/cache/cache_options.hpp"
-#include "gpu/cpu/attention.hpp"
 #include "gpu/cpu/matrix.hpp"
 #include "model/gguf/gguf.hpp"
 
@@ -18,7 +17,7 @@ struct cpu_options {
   std::int32_t context = 0;  ///< positions a sequence may have; 0: what the model was trained for, at most 8192
   std::uint64_t kv_memory =
       0;  ///< bytes for pages; 0: a quarter of the free memory, and what 8 full contexts need at most
-  cache_options cache = {};
+  cache_options cache{};
   activation_mode activations = activation_mode::fine;
   std::int32_t max_rows = 512;                ///< rows a step may have
   std::function<void(double)> progress{};     ///< share of the weights packed, 0 to 1; from the loading thread
@@ -27,8 +26,9 @@ struct cpu_options {
 
 /// Loads a model of a known architecture for the CPU. Errors: `model_unsupported` (architecture, named),
 /// `model_invalid` (a tensor or key missing or of the wrong shape, named), `kv_memory_too_small` (one full context does
-/// not fit; says what would), `context_too_large`, `invalid_option`, `out_of_memory`, `threads_unavailable`. The
-/// memory of weights, pages, staged lines and a step's activations is had here, none of it by forward.
+/// not fit; says what would), `context_too_large`, `invalid_option`, `invalid_cache_options`, `out_of_memory`,
+/// `threads_unavailable`. The memory of weights, pages, staged lines and a step's activations is had here, none of it
+/// by forward.
 result<std::unique_ptr<backend>> load_cpu_backend(const std::shared_ptr<const gguf_file>& file,
                                                   const cpu_options& options);
 
