@@ -157,9 +157,9 @@ void front_desk::pass_on(named<T>& m) {
 void front_desk::command(named<session_command>& m) {
   auto* e = find_for(m);
   if (!e) return;
-  const auto verb = m.command.verb;
+  // Before the session answers: who has the answer must not find it in a count.
+  if (m.command.verb == session_verb::end) remove_name(*e);
   send(e->actor, std::move(m.command));
-  if (verb == session_verb::end) remove_name(*e);
 }
 
 void front_desk::stop(std::promise<void> when_idle) {
