@@ -27,9 +27,14 @@ front_desk::behavior_type front_desk::make_behavior() {
         const auto found = sessions_.find(m.receipt->session);
         if (found != sessions_.end()) send(found->second.actor, m);
       },
-      [this](create_session& m) { create(m.tenant, m.to.take()); },
+      [this](create_session& m) { create(m); },
+      [this](import_session& m) { import(m); },
       [this](list_sessions& m) { list(m.tenant, m.to.take()); },
-      [this](named_session_command& m) { command(m); },
+      [this](named<session_command>& m) { command(m); },
+      [this](named<rewind_session>& m) { pass_on(m); },
+      [this](named<export_session>& m) { pass_on(m); },
+      [this](named<explain_prompt>& m) { pass_on(m); },
+      [this](named<fork_session>& m) { fork(m); },
       [this](const worker_gone& m) {
         worker_gone_ = m.why;
         for (auto& [sequence, e] : sessions_) send(e.actor, stop_turns{m.why, false});
@@ -56,26 +61,73 @@ void front_desk::start(pending_request request) {
     return;
   }
   const auto& id = request.request.session;
-  auto* to = id.empty() ? &spawn_session({}, request.tenant) : find(request.tenant, id);
+  auto* to = id.empty() ? &spawn_session({}, request.tenant, {}) : find(request.tenant, id);
   if (!to) {
     request.events.refuse(session_not_found());
     return;
   }
   request.receipt->session = actors_.at(to->actor.id());
+  request.in_use = to->use.enter();
+  to->last_use = ++uses_;
   send(to->actor, start_turn{parcel(std::move(request))});
 }
 
-void front_desk::create(const std::string& tenant, port<session_info> to) {
-  if (auto why = closed()) return to.answer(std::unexpected(std::move(*why)));
-  const auto has = named_per_tenant_.find(tenant);
-  if (has != named_per_tenant_.end() && has->second >= max_sessions_) {
-    return to.answer(
-        fail("too_many_sessions", fmt::format("You have {} sessions, as many as you may; delete one.", has->second)));
-  }
+void front_desk::create(create_session& m) {
+  const auto e = make_named(m.tenant, m.settings);
+  if (!e) return m.to.take().answer(std::unexpected(e.error()));
+  send((*e)->actor, session_command{session_verb::get, std::move(m.to)});
+}
+
+void front_desk::import(import_session& m) {
+  const auto e = make_named(m.tenant, {});
+  if (!e) return m.to.take().answer(std::unexpected(e.error()));
+  send((*e)->actor, take_file{std::move(m.file), std::move(m.to), use(**e)});
+}
+
+void front_desk::fork(named<fork_session>& m) {
+  auto* parent = find_for(m);
+  if (!parent) return;
+  m.command.in_use = use(*parent);
+  const auto child = make_named(m.tenant, {});
+  if (!child) return m.command.to.take().answer(std::unexpected(child.error()));
+  m.command.child = caf::actor_cast<caf::strong_actor_ptr>((*child)->actor);
+  m.command.child_sequence = actors_.at((*child)->actor.id());
+  send(parent->actor, std::move(m.command));
+}
+
+/// A new session with a name.
+result<front_desk::entry*> front_desk::make_named(const std::string& tenant, const session_settings& settings) {
+  if (auto why = closed()) return std::unexpected(std::move(*why));
+  if (auto room = make_room(tenant); !room) return std::unexpected(std::move(room.error()));
   auto id = make_session_id();
-  if (id.empty() || names_.contains(id)) return to.answer(std::unexpected(internal_error()));
-  const auto& e = spawn_session(std::move(id), tenant);
-  send(e.actor, session_command{session_verb::get, parcel(std::move(to))});
+  if (id.empty() || names_.contains(id)) return std::unexpected(internal_error());
+  auto& e = spawn_session(std::move(id), tenant, settings);
+  e.last_use = ++uses_;
+  return &e;
+}
+
+/// At a tenant's limit its least recently used session ends, of those that do nothing.
+result<void> front_desk::make_room(const std::string& tenant) {
+  const auto has = named_per_tenant_.find(tenant);
+  if (has == named_per_tenant_.end() || has->second < max_sessions_) return {};
+  entry* oldest = nullptr;
+  for (auto& [sequence, e] : sessions_) {
+    const bool idle = e.id && e.tenant == tenant && e.use.inside() == 0;
+    if (idle && (!oldest || e.last_use < oldest->last_use)) oldest = &e;
+  }
+  if (!oldest) {
+    return fail(
+        "too_many_sessions",
+        fmt::format("You have {} sessions, as many as you may, and all are in use; wait or delete one.", has->second));
+  }
+  send(oldest->actor, stop_turns{session_not_found(), true});
+  remove_name(*oldest);
+  return {};
+}
+
+std::shared_ptr<gate::pass> front_desk::use(entry& e) {
+  e.last_use = ++uses_;
+  return std::make_shared<gate::pass>(e.use.enter());
 }
 
 void front_desk::list(const std::string& tenant, port<std::vector<session_info>> to) {
@@ -86,13 +138,28 @@ void front_desk::list(const std::string& tenant, port<std::vector<session_info>>
   }
 }
 
-void front_desk::command(named_session_command& m) {
-  if (stopping_) return m.command.to.take().answer(std::unexpected(shutting_down()));
-  auto* e = find(m.tenant, m.id);
-  if (!e) return m.command.to.take().answer(std::unexpected(session_not_found()));
-  const auto verb = m.command.verb;
+/// The session that a command is for; without one the command is answered.
+template <class T>
+front_desk::entry* front_desk::find_for(named<T>& m) {
+  auto* e = stopping_ ? nullptr : find(m.tenant, m.id);
+  if (!e) m.command.to.take().answer(std::unexpected(stopping_ ? shutting_down() : session_not_found()));
+  return e;
+}
+
+template <class T>
+void front_desk::pass_on(named<T>& m) {
+  auto* e = find_for(m);
+  if (!e) return;
+  m.command.in_use = use(*e);
   send(e->actor, std::move(m.command));
-  if (verb == session_verb::end) remove_name(*e);
+}
+
+void front_desk::command(named<session_command>& m) {
+  auto* e = find_for(m);
+  if (!e) return;
+  // Before the session answers: who has the answer must not find it in a count.
+  if (m.command.verb == session_verb::end) remove_name(*e);
+  send(e->actor, std::move(m.command));
 }
 
 void front_desk::stop(std::promise<void> when_idle) {
@@ -103,9 +170,10 @@ void front_desk::stop(std::promise<void> when_idle) {
   check_stopped();
 }
 
-front_desk::entry& front_desk::spawn_session(std::string id, const std::string& tenant) {
+front_desk::entry& front_desk::spawn_session(std::string id, const std::string& tenant,
+                                             const session_settings& settings) {
   const auto sequence = ++last_sequence_;
-  auto actor = spawn<session>(context_, session_identity{id, sequence}, parcel(doors_.enter()));
+  auto actor = spawn<session>(context_, session_identity{id, tenant, sequence}, settings, parcel(doors_.enter()));
   monitor(actor);
   actors_.emplace(actor.id(), sequence);
   const std::string* name = nullptr;

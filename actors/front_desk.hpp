@@ -31,17 +31,28 @@ class front_desk : public front_desk_actor::base {
     session_actor actor;
     const std::string* id = nullptr;  ///< key in `names_`; null: none, or no more
     std::string tenant;
+    gate use = {};               ///< requests and commands that it has
+    std::uint64_t last_use = 0;  ///< when the latest came, in order
   };
 
   void start(pending_request request);
-  void create(const std::string& tenant, port<session_info> to);
+  void create(create_session& m);
+  void import(import_session& m);
+  void fork(named<fork_session>& m);
+  result<entry*> make_named(const std::string& tenant, const session_settings& settings);
+  result<void> make_room(const std::string& tenant);
+  std::shared_ptr<gate::pass> use(entry& e);
   void list(const std::string& tenant, port<std::vector<session_info>> to);
-  void command(named_session_command& m);
+  void command(named<session_command>& m);
+  template <class T>
+  entry* find_for(named<T>& m);
+  template <class T>
+  void pass_on(named<T>& m);
   void stop(std::promise<void> when_idle);
   void forget(caf::actor_id session);
   void remove_name(entry& e);
   void check_stopped();
-  entry& spawn_session(std::string id, const std::string& tenant);
+  entry& spawn_session(std::string id, const std::string& tenant, const session_settings& settings);
   entry* find(const std::string& tenant, const std::string& id);
   std::optional<error> closed() const;
 
@@ -54,6 +65,7 @@ class front_desk : public front_desk_actor::base {
   std::unordered_map<std::string, gpu::sequence_id> names_;
   std::unordered_map<std::string, std::int32_t> named_per_tenant_;
   gpu::sequence_id last_sequence_ = 0;
+  std::uint64_t uses_ = 0;
   std::optional<error> worker_gone_;
   bool stopping_ = false;
   std::vector<std::promise<void>> waiting_;  ///< for the last session to end

@@ -53,16 +53,48 @@ TEST_F(front_desks, another_tenants_session_is_not_there) {
   EXPECT_EQ(r->get<refused_event>().why, never->get<refused_event>().why);
 }
 
-TEST_F(front_desks, a_tenant_has_so_many_sessions) {
+TEST_F(front_desks, at_a_tenants_limit_the_least_recently_used_idle_session_ends) {
+  answer("x");
   max_sessions = 3;
   start();
-  std::string last;
-  for (int i = 0; i < 3; ++i) last = new_session();
-  const auto refused = wait<session_info>([&](auto done) { service->create_session(alice, std::move(done)); });
-  EXPECT_EQ(refused.error().code, "too_many_sessions");
+  std::vector<std::string> ids;
+  for (int i = 0; i < 3; ++i) ids.push_back(new_session());
+  const auto of_bob = new_session(bob);
+  run(ask("p", ids[0]));
+  const auto fourth = new_session();
+  EXPECT_EQ(get(alice, ids[1]).error().code, "session_not_found");
+  EXPECT_TRUE(get(alice, ids[0]));
+  EXPECT_TRUE(get(alice, ids[2]));
+  EXPECT_TRUE(get(bob, of_bob));
+  EXPECT_EQ(list(alice)->size(), 3u);
+  // A fork counts as a use of both.
+  const auto child = fork(alice, ids[0]);
+  ASSERT_TRUE(child);
+  EXPECT_EQ(get(alice, ids[2]).error().code, "session_not_found");
+  EXPECT_TRUE(get(alice, ids[0]));
+  EXPECT_TRUE(get(alice, fourth));
+}
+
+TEST_F(front_desks, with_all_sessions_in_use_no_more_are_made) {
+  answer_without_end();
+  max_sessions = 2;
+  start();
+  const auto a = new_session();
+  const auto b = new_session();
+  auto first = begin(ask("p", a));
+  auto second = begin(ask("q", b));
+  ASSERT_TRUE(first->wait_for<text_event>());
+  ASSERT_TRUE(second->wait_for<text_event>());
+  EXPECT_EQ(create(alice).error().code, "too_many_sessions");
+  EXPECT_EQ(fork(alice, a).error().code, "too_many_sessions");
   new_session(bob);
-  ASSERT_TRUE(remove(alice, last));
-  new_session();
+  first.handle->cancel();
+  ASSERT_TRUE(first->wait_finished());
+  get(a);  // its turn is over when it answers
+  EXPECT_TRUE(create(alice));
+  EXPECT_EQ(list(alice)->size(), 2u);
+  EXPECT_EQ(get(a).id, "");
+  EXPECT_TRUE(get(b).running);
 }
 
 TEST_F(front_desks, a_session_deleted_while_it_runs_ends_and_frees_its_sequence) {

@@ -48,7 +48,7 @@ class gate {
     std::shared_ptr<shared> at_;
   };
 
-  pass enter() { return pass(shared_); }
+  pass enter() const { return pass(shared_); }
 
   std::int64_t inside() const {
     const std::lock_guard lock(shared_->mutex);

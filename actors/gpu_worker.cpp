@@ -1,5 +1,6 @@
 #include "actors/gpu_worker.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 #include <variant>
@@ -27,8 +28,29 @@ gpu_worker::behavior_type gpu_worker::make_behavior() {
   return {
       [this](submit_turn& m) { submit(m.turn); },
       [this](const cancel_turn& m) {
-        engine_->cancel(m.id);
+        engine_->cancel(m.id, m.keep);
         wake();
+      },
+      [this](const cut_sequence& m) {
+        // An answer's last tokens may not be there at all, or the next turn may have come.
+        static_cast<void>(engine_->rewind(m.id, most_tokens(m.id, m.length)));
+        changed();
+      },
+      [this](const fork_sequence& m) { return fork(m); },
+      [this](const rewind_sequence& m) {
+        sequence_rewound out{engine_->rewind(m.id, most_tokens(m.id, m.length))};
+        changed();
+        return out;
+      },
+      [this](const describe_sequence& m) { return sequence_described{engine_->describe(m.id)}; },
+      [this](const estimate_reuse& m) { return reuse_estimated{engine_->estimate(m.tenant, m.id, m.prompt)}; },
+      [this](const read_blocks& m) { return read(m); },
+      [this](begin_import& m) { return begin(m); },
+      [this](const write_blocks& m) { return write(m); },
+      [this](const end_import& m) {
+        import_went out{engine_->end_import(m.id)};
+        changed();
+        return out;
       },
       [this](const proceed&) {
         proceeding_ = false;
@@ -62,13 +84,74 @@ void gpu_worker::submit(gpu::turn& turn) {
     send(owner, turn_refused{id, taken.error()});
   } else {
     turns_.emplace(id, sequence);
-    if (sequences_.try_emplace(sequence, owned{owner, {}}).second) {
-      owners_.emplace(owner.id(), sequence);
-      monitor(owner);
-    }
+    own(sequence, current_sender());
   }
+  changed();
+}
+
+void gpu_worker::own(gpu::sequence_id sequence, const caf::strong_actor_ptr& owner) {
+  auto session = caf::actor_cast<session_actor>(owner);
+  if (!session || sequences_.contains(sequence)) return;
+  owners_.emplace(session.id(), sequence);
+  monitor(session);
+  sequences_.emplace(sequence, owned{std::move(session), {}});
+}
+
+void gpu_worker::changed() {
   board_->publish(engine_->stats());
   wake();
+}
+
+/// `length`, or as many tokens as the sequence has.
+std::int64_t gpu_worker::most_tokens(gpu::sequence_id sequence, std::int64_t length) const {
+  const auto known = engine_->describe(sequence);
+  return known ? std::min(length, known->tokens) : length;
+}
+
+sequence_forked gpu_worker::fork(const fork_sequence& m) {
+  if (auto forked = engine_->fork(m.from, m.to, most_tokens(m.from, m.length)); !forked)
+    return {std::unexpected(std::move(forked.error()))};
+  own(m.to, m.owner);
+  changed();
+  return {engine_->state_of(m.to)};
+}
+
+blocks_read gpu_worker::read(const read_blocks& m) const {
+  blocks_read out{engine_->state_of(m.id), {}, m.table, m.block, false};
+  if (!out.state) return out;
+  const auto tables = static_cast<std::int32_t>(engine_->info().windows.size());
+  const auto blocks = (out.state->committed + gpu::page_lines - 1) / gpu::page_lines;
+  for (std::size_t bytes = 0; bytes < message_bytes; ++out.block) {
+    if (out.block >= blocks) {
+      out.block = 0;
+      out.table += 1;
+    }
+    out.done = out.table >= tables || blocks == 0;
+    if (out.done) return out;
+    auto lines = engine_->read_block(m.id, out.table, out.block);
+    if (!lines && lines.error().code == "not_found") continue;
+    if (!lines) {
+      out.state = std::unexpected(std::move(lines.error()));
+      return out;
+    }
+    bytes += lines->bytes.size();
+    out.blocks.push_back(std::move(*lines));
+  }
+  return out;
+}
+
+import_went gpu_worker::begin(begin_import& m) {
+  auto begun = engine_->begin_import(m.id, m.tenant, std::move(m.state));
+  if (begun) own(m.id, current_sender());
+  changed();
+  return {std::move(begun)};
+}
+
+import_went gpu_worker::write(const write_blocks& m) {
+  for (const auto& lines : m.blocks) {
+    if (auto written = engine_->import_block(m.id, lines); !written) return {std::move(written)};
+  }
+  return {};
 }
 
 void gpu_worker::step() {
@@ -110,9 +193,8 @@ void gpu_worker::forget(caf::actor_id owner) {
   engine_->release(sequence);
   sequences_.erase(sequence);
   std::erase_if(turns_, [&](const auto& turn) { return turn.second == sequence; });
-  board_->publish(engine_->stats());
   check_drained();
-  wake();
+  changed();
 }
 
 void gpu_worker::check_drained() {

@@ -34,7 +34,17 @@ class gpu_worker : public worker_actor::base {
     std::vector<gpu::turn_output> outputs;
   };
 
+  /// Bytes of pages that one message takes or brings, about: so long the worker is held.
+  static constexpr std::size_t message_bytes = std::size_t{4} << 20;
+
   void submit(gpu::turn& turn);
+  void own(gpu::sequence_id sequence, const caf::strong_actor_ptr& owner);
+  void changed();
+  std::int64_t most_tokens(gpu::sequence_id sequence, std::int64_t length) const;
+  sequence_forked fork(const fork_sequence& m);
+  blocks_read read(const read_blocks& m) const;
+  import_went begin(begin_import& m);
+  import_went write(const write_blocks& m);
   void step();
   void wake();
   void forget(caf::actor_id owner);

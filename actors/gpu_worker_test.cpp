@@ -49,7 +49,7 @@ TEST_F(gpu_workers, status_never_waits_for_a_step) {
   const auto age = stats.heartbeat_age_seconds;
   EXPECT_GT(service->stats().heartbeat_age_seconds, age);
   EXPECT_EQ(stats.backend.kernels, "scripted");
-  EXPECT_EQ(stats.kv_type, "f16");
+  EXPECT_EQ(stats.cache.kv_type, "f16");
   EXPECT_EQ(stats.threads, 3);
   script->go();
   ASSERT_TRUE(r->wait_finished());

@@ -21,6 +21,13 @@ result<void> check(const generation_request& request) {
     return fail("invalid_request", fmt::format("logprobs asks for {} alternatives; it can be 0 to {}.",
                                                request.logprobs, most_alternatives));
   }
+  if (request.keep && *request.keep < 0) {
+    return fail("invalid_request", fmt::format("keep is {}; it must be 0 or more.", *request.keep));
+  }
+  if (request.exclude_tail < 0) {
+    return fail("invalid_request",
+                fmt::format("cache_exclude_tail is {}; it must be 0 or more.", request.exclude_tail));
+  }
   return {};
 }
 
@@ -37,8 +44,14 @@ result<std::unique_ptr<running_turn>> running_turn::create(pending_request& requ
 running_turn::running_turn(pending_request request, stop_matcher stops, std::shared_ptr<const tokenizer> tokens)
     : request_(std::move(request)), text_(std::move(tokens), std::move(stops)) {}
 
-gpu::turn running_turn::plan(std::vector<token_id> prompt, const session_history& history, gpu::turn_id id,
-                             gpu::sequence_id sequence) {
+result<gpu::turn> running_turn::plan(std::vector<token_id> prompt, const session_history& history, gpu::turn_id id,
+                                     gpu::sequence_id sequence, std::int64_t context) {
+  const auto& wanted = request_.request;
+  const auto overflow = wanted.overflow.value_or(history.settings.overflow);
+  if (wanted.keep && overflow != gpu::overflow_policy::rotate) {
+    return kvern::fail("invalid_request",
+                       "keep says what stays when lines are forgotten; ask for overflow \"rotate\" with it.");
+  }
   id_ = id;
   match_ = validate_prefix(history.tokens, prompt);
   prompt_ = std::move(prompt);
@@ -54,6 +67,14 @@ gpu::turn running_turn::plan(std::vector<token_id> prompt, const session_history
   turn.max_tokens = request_.request.max_tokens.value_or(-1);
   turn.ignore_eos = request_.request.ignore_eos;
   turn.logprobs = request_.request.logprobs;
+  turn.overflow = overflow;
+  if (overflow == gpu::overflow_policy::rotate) {
+    turn.rotate_keep = wanted.keep.value_or(history.settings.keep);
+    if (turn.max_tokens < 0) turn.max_tokens = context;
+  }
+  keeps_answer_ = wanted.exclude_tail == 0;
+  tail_ = std::min(wanted.exclude_tail, prompt_tokens_);
+  turn.exclude_tail = tail_;
   return turn;
 }
 
@@ -62,16 +83,23 @@ running_turn::verdict running_turn::take(gpu::turn_output& output, session_histo
   const auto said = std::visit([&](auto& what) { return on(what, history); }, output.what);
   if (said == verdict::over) return said;
   const bool unwanted = said == verdict::cancel || request_.events.closed();
-  return unwanted && cancel() ? verdict::cancel : verdict::goes_on;
+  return unwanted && cancel(history) ? verdict::cancel : verdict::goes_on;
 }
 
-bool running_turn::cancel() { return !std::exchange(cancelled_, true); }
+bool running_turn::cancel(const session_history& history) {
+  if (std::exchange(cancelled_, true)) return false;
+  cut_ = std::ssize(history.tokens);
+  return true;
+}
 
 running_turn::verdict running_turn::on(gpu::turn_started& started, session_history& history) {
   started_event event;
-  event.cache = {started.reused, prompt_tokens_ - started.reused, match_.reason, match_.first_divergence};
+  event.cache = {started.reused, prompt_tokens_ - started.reused, match_.reason, match_.first_divergence,
+                 started.shared};
   event.prompt = prompt_;
+  told_ = prompt_tokens_;
   history.tokens = std::exchange(prompt_, {});
+  history.tokens.resize(static_cast<std::size_t>(prompt_tokens_ - tail_));
   history.committed = started.reused;
   history.turns += 1;
   history.last_validation = event.cache;
@@ -80,12 +108,13 @@ running_turn::verdict running_turn::on(gpu::turn_started& started, session_histo
 }
 
 running_turn::verdict running_turn::on(gpu::turn_progress& progress, session_history& history) {
-  history.committed = progress.processed;
+  history.committed = std::min(progress.processed, std::ssize(history.tokens));
   request_.events.progress({progress.processed, progress.total});
   return verdict::goes_on;
 }
 
 running_turn::verdict running_turn::on(gpu::turn_token& token, session_history& history) {
+  told_ += 1;
   // The worker may be a token ahead of a stop string or of a client that wants no more.
   if (cancelled_) return verdict::goes_on;
   completion_tokens_ += 1;
@@ -101,8 +130,17 @@ running_turn::verdict running_turn::on(gpu::turn_ended& ended, session_history& 
   }
   const bool finished = ended.reason == gpu::finish_reason::stop || ended.reason == gpu::finish_reason::length;
   if (finished && !cancelled_) deliver(text_.finish(), history);
-  history.committed = std::min(ended.committed, static_cast<std::int64_t>(history.tokens.size()));
+  // A prompt whose start was not known yet when the turn was cancelled.
+  if (ended.reason == gpu::finish_reason::cancelled && cancelled_ && std::ssize(history.tokens) > cut_)
+    history.tokens.resize(static_cast<std::size_t>(cut_));
+  history.committed = std::min(ended.committed, std::ssize(history.tokens));
+  history.forgotten = ended.forgotten;
   end_event event;
+  if (ended.forgotten > 0) {
+    event.overflow = {gpu::overflow_policy::rotate, ended.rotate_keep, ended.forgotten};
+  } else if (ended.context_full) {
+    event.overflow = {gpu::overflow_policy::stop, 0, 0};
+  }
   event.reason = finished && cancelled_ ? gpu::finish_reason::cancelled : ended.reason;
   event.why = std::move(ended.why);
   event.queued_ms = ended.queued_ms;
@@ -118,7 +156,7 @@ bool running_turn::deliver(text_event event, session_history& history) {
   sent.reserve(event.tokens.size());
   for (const auto& token : event.tokens) sent.push_back(token.token);
   if (!request_.events.text(std::move(event))) return false;
-  history.tokens.insert(history.tokens.end(), sent.begin(), sent.end());
+  if (keeps_answer_) history.tokens.insert(history.tokens.end(), sent.begin(), sent.end());
   return true;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "actors/event_stream.hpp"
+#include "actors/gate.hpp"
 #include "actors/prefix_validation.hpp"
 #include "actors/service.hpp"
 #include "actors/session_history.hpp"
@@ -27,6 +28,7 @@ struct pending_request {
   generation_request request;
   event_stream events;
   std::shared_ptr<ticket> receipt;
+  gate::pass in_use = {};  ///< while it is held, its session does not make room for others
 };
 
 /// One turn of a session, from the request to its last event: turns what the worker says into events, and keeps the
@@ -37,9 +39,11 @@ class running_turn {
   static result<std::unique_ptr<running_turn>> create(pending_request& request,
                                                       std::shared_ptr<const tokenizer> tokens);
 
-  /// The turn to submit, with the prompt's tokens validated against `history`, which stays as it is.
-  gpu::turn plan(std::vector<token_id> prompt, const session_history& history, gpu::turn_id id,
-                 gpu::sequence_id sequence);
+  /// The turn to submit, with the prompt's tokens validated against `history`, which stays as it is. Where neither the
+  /// request nor the context ends it, it generates `context` tokens at most. Errors: `invalid_request` (keep without
+  /// rotate).
+  result<gpu::turn> plan(std::vector<token_id> prompt, const session_history& history, gpu::turn_id id,
+                         gpu::sequence_id sequence, std::int64_t context);
 
   enum class verdict {
     goes_on,
@@ -51,8 +55,11 @@ class running_turn {
   verdict take(gpu::turn_output& output, session_history& history, std::int64_t now);
 
   /// The client wants no more: nothing is given out until the worker says the end. Whether the worker is still to be
-  /// told.
-  bool cancel();
+  /// told: to cut the sequence to what `history` has now.
+  bool cancel(const session_history& history);
+
+  /// Tokens that the worker's sequence has at most, by what it said; 0 before it started.
+  std::int64_t told() const { return told_; }
 
   /// These send the last event, without the worker's word. A turn that met a stop string ends well in any case.
   void fail(error why);
@@ -80,7 +87,11 @@ class running_turn {
   std::int64_t prompt_tokens_ = 0;
   prefix_match match_;
   std::int64_t completion_tokens_ = 0;
+  std::int64_t told_ = 0;
+  std::int64_t tail_ = 0;  ///< last tokens of the prompt that the session does not keep, nor the answer
+  bool keeps_answer_ = true;
   bool cancelled_ = false;  ///< by its client or by a stop string; the worker knows
+  std::int64_t cut_ = 0;    ///< when cancelled: to so many tokens the worker cut the sequence
 };
 
 }  // namespace kvern::actors

@@ -28,7 +28,9 @@ struct running_turns : testing::Test {
   }
   void begin(std::string_view prompt, generation_request request = {}) {
     ASSERT_TRUE(create(std::move(request)));
-    planned = turn->plan(bytes(prompt), history, 7, 3);
+    auto plan = turn->plan(bytes(prompt), history, 7, 3, 500);
+    ASSERT_TRUE(plan);
+    planned = std::move(*plan);
   }
   /// A turn with a stop string that has begun to generate.
   void begin_with_stop(std::string stop) {
@@ -167,8 +169,8 @@ TEST_F(running_turns, a_cancelled_turn_keeps_what_was_sent_and_drops_what_was_he
   begin_with_stop("bc");
   token('a');
   token('b');
-  EXPECT_TRUE(turn->cancel());
-  EXPECT_FALSE(turn->cancel());
+  EXPECT_TRUE(turn->cancel(history));
+  EXPECT_FALSE(turn->cancel(history));
   token('d');
   // The worker may have come to an end by itself just before.
   ended(gpu::finish_reason::length, 9);
@@ -181,7 +183,7 @@ TEST_F(running_turns, a_cancelled_turn_keeps_what_was_sent_and_drops_what_was_he
 TEST_F(running_turns, cancelled_in_the_queue_leaves_the_history_alone) {
   history.tokens = bytes("ab");
   begin("abc");
-  turn->cancel();
+  turn->cancel(history);
   EXPECT_EQ(ended(gpu::finish_reason::cancelled, 2), verdict::over);
   EXPECT_TRUE(sink->in_order());
   EXPECT_EQ(sink->get<started_event>().prompt, bytes("abc"));
@@ -237,6 +239,65 @@ TEST_F(running_turns, a_turn_that_met_its_stop_string_ends_well_in_any_case) {
   turn->fail({"worker_failed", "x"});
   EXPECT_EQ(sink->get<end_event>().reason, gpu::finish_reason::stop);
   EXPECT_EQ(sink->get<end_event>().why.code, "");
+}
+
+TEST_F(running_turns, plans_what_happens_when_the_context_is_full) {
+  history.settings = {gpu::overflow_policy::rotate, 40};
+  begin("abc");
+  EXPECT_EQ(planned.overflow, gpu::overflow_policy::rotate);
+  EXPECT_EQ(planned.rotate_keep, 40);
+  EXPECT_EQ(planned.max_tokens, 500);
+  generation_request request;
+  request.keep = 7;
+  request.max_tokens = 900;
+  begin("abc", request);
+  EXPECT_EQ(planned.rotate_keep, 7);
+  EXPECT_EQ(planned.max_tokens, 900);
+  request.overflow = gpu::overflow_policy::stop;
+  ASSERT_TRUE(create(request));
+  EXPECT_EQ(turn->plan(bytes("abc"), history, 7, 3, 500).error().code, "invalid_request");
+  request.keep.reset();
+  request.max_tokens.reset();
+  begin("abc", request);
+  EXPECT_EQ(planned.overflow, gpu::overflow_policy::stop);
+  EXPECT_EQ(planned.rotate_keep, 0);
+  EXPECT_EQ(planned.max_tokens, -1);
+}
+
+TEST_F(running_turns, keep_neither_an_excluded_tail_nor_the_answer) {
+  generation_request request;
+  request.exclude_tail = 2;
+  begin("abcd", request);
+  EXPECT_EQ(planned.exclude_tail, 2);
+  say(gpu::turn_started{0});
+  say(gpu::turn_progress{4, 4});
+  EXPECT_EQ(history.tokens, bytes("ab"));
+  EXPECT_EQ(history.committed, 2);
+  token('x');
+  EXPECT_EQ(sink->text(), "x");
+  ended(gpu::finish_reason::length, 2);
+  EXPECT_EQ(history.tokens, bytes("ab"));
+  request.exclude_tail = 100;
+  begin("abcd", request);
+  EXPECT_EQ(planned.exclude_tail, 4);
+}
+
+TEST_F(running_turns, tells_of_shared_lines_and_of_those_forgotten) {
+  begin("abcd");
+  say(gpu::turn_started{3, 2});
+  EXPECT_EQ(sink->get<started_event>().cache.shared, 2);
+  EXPECT_EQ(sink->get<started_event>().cache.computed, 1);
+  gpu::turn_ended e;
+  e.reason = gpu::finish_reason::length;
+  e.committed = 4;
+  e.forgotten = 64;
+  e.rotate_keep = 32;
+  say(e);
+  ASSERT_TRUE(sink->get<end_event>().overflow);
+  EXPECT_EQ(sink->get<end_event>().overflow->policy, gpu::overflow_policy::rotate);
+  EXPECT_EQ(sink->get<end_event>().overflow->keep, 32);
+  EXPECT_EQ(sink->get<end_event>().overflow->forgotten, 64);
+  EXPECT_EQ(history.forgotten, 64);
 }
 
 }  // namespace

@@ -56,6 +56,18 @@ struct generation_request {
   std::vector<std::string> stop;           ///< the text before the first match is the answer
   bool ignore_eos = false;
   std::int32_t logprobs = -1;  ///< alternatives for each token, 0 to 20; -1: no log-probabilities
+
+  std::optional<gpu::overflow_policy> overflow;  ///< absent: the session's
+  std::optional<std::int64_t> keep;              ///< lines, with `rotate`; absent: the session's
+  std::int64_t exclude_tail = 0;  ///< last tokens of the prompt that leave no line behind, nor does the answer then
+};
+
+/// What a session does unless a request says otherwise.
+struct session_settings {
+  gpu::overflow_policy overflow = gpu::overflow_policy::error;
+  std::int64_t keep = 0;  ///< lines that stay; with `rotate`
+
+  friend bool operator==(const session_settings&, const session_settings&) = default;
 };
 
 /// Why so much, and no more, of a session's cache served a prompt.
@@ -76,11 +88,31 @@ constexpr std::string_view to_string(cache_reason reason) {
   return "unknown";
 }
 
+constexpr std::string_view to_string(gpu::overflow_policy policy) {
+  switch (policy) {
+    case gpu::overflow_policy::error:
+      return "error";
+    case gpu::overflow_policy::stop:
+      return "stop";
+    case gpu::overflow_policy::rotate:
+      return "rotate";
+  }
+  return "unknown";
+}
+
 struct cache_report {
   std::int64_t reused = 0;    ///< prompt tokens whose lines were there
   std::int64_t computed = 0;  ///< prompt tokens that had to be run
   cache_reason reason = cache_reason::empty;
   std::optional<std::int64_t> first_divergence;  ///< position; with `mismatch`
+  std::int64_t shared = 0;                       ///< of `reused`, from pages that other sessions of the user computed
+};
+
+/// That the context was full, and what was done about it: `stop` ended the answer, `rotate` dropped lines.
+struct overflow_report {
+  gpu::overflow_policy policy = gpu::overflow_policy::stop;
+  std::int64_t keep = 0;       ///< lines that stay; with `rotate`
+  std::int64_t forgotten = 0;  ///< lines dropped so far; with `rotate`
 };
 
 struct generated_token {
@@ -113,6 +145,7 @@ struct end_event {
   std::string stop_string;  ///< the stop string that was met, if one was
   std::int64_t prompt_tokens = 0;
   std::int64_t completion_tokens = 0;
+  std::optional<overflow_report> overflow;
   double queued_ms = 0;
   double prompt_ms = 0;
   double generate_ms = 0;
@@ -149,6 +182,31 @@ struct session_info {
   std::int64_t created = 0;    ///< Unix seconds
   std::int64_t last_used = 0;  ///< Unix seconds
   std::optional<cache_report> last_validation;
+  session_settings settings;
+  std::int64_t forgotten = 0;                ///< lines that rotation has dropped
+  std::optional<gpu::sequence_info> cached;  ///< as the worker sees it; only where it was asked
+};
+
+/// A session that was cut back. `reusable` of its tokens need not be computed by a prompt that continues them.
+struct rewound_session {
+  session_info session;
+  std::int64_t reusable = 0;
+};
+
+/// Where a prompt parts from a session's tokens, with the text of a few tokens around it.
+struct divergence {
+  std::int64_t position = 0;
+  token_id cached_token = 0;
+  token_id prompt_token = 0;
+  std::string cached_text;
+  std::string prompt_text;
+};
+
+/// What a prompt would find in a session, and why no more.
+struct explanation {
+  cache_report cache;
+  std::optional<divergence> first_divergence;  ///< with `mismatch`
+  std::optional<std::int64_t> message;         ///< index of the first message that changed, where one did
 };
 
 struct model_info {
@@ -156,6 +214,7 @@ struct model_info {
   std::string architecture;
   std::string description;   ///< general.name of the file
   std::string file_type;     ///< e.g. "Q4_1"
+  std::string fingerprint;   ///< of the file's content, hexadecimal
   std::int64_t created = 0;  ///< Unix seconds
   std::int64_t context = 0;  ///< positions a session may have here
   std::int64_t trained_context = 0;
@@ -163,6 +222,17 @@ struct model_info {
   std::uint64_t parameters = 0;
   std::uint64_t file_bytes = 0;
   bool has_chat_template = false;
+};
+
+/// How the cache was set up, in the words of the configuration.
+struct cache_setup {
+  std::string layout;
+  std::string update;
+  bool stacked = true;
+  bool stage_stacked = true;
+  std::string kv_type;
+  std::string int8_scale;  ///< empty unless kv_type is int8
+  std::int32_t shards = 1;
 };
 
 struct service_stats {
@@ -174,7 +244,7 @@ struct service_stats {
   double heartbeat_age_seconds = 0;  ///< since the worker last showed life
   bool worker_alive = true;
   double uptime_seconds = 0;
-  std::string kv_type;
+  cache_setup cache;
   std::string activations;
   std::int32_t threads = 0;
 };
@@ -187,7 +257,9 @@ using reply = std::move_only_function<void(result<T>)>;
 ///
 /// Error codes: `session_not_found`, `session_busy`, `context_length_exceeded`, `queue_full`, `invalid_request`,
 /// `template_error` (the template itself refused, with its message), `no_chat_template`, `shutting_down`,
-/// `worker_failed`, `too_many_sessions`.
+/// `worker_failed`, `too_many_sessions` (the user has as many as allowed, and all of them are in use; else the least
+/// recently used one ends), `out_of_pages`, `server_busy` (an export lost lines while it was made),
+/// `invalid_session_file`, `session_file_mismatch` (of another model or type of cache).
 class service {
  public:
   virtual ~service() = default;
@@ -195,12 +267,28 @@ class service {
   virtual std::unique_ptr<generation> generate(const peer& who, generation_request request,
                                                std::shared_ptr<generation_sink> sink) = 0;
 
-  virtual void create_session(const peer& who, reply<session_info> done) = 0;
+  virtual void create_session(const peer& who, session_settings settings, reply<session_info> done) = 0;
   virtual void list_sessions(const peer& who, reply<std::vector<session_info>> done) = 0;
+  /// Also asks the worker what it holds of the session.
   virtual void get_session(const peer& who, std::string id, reply<session_info> done) = 0;
   virtual void delete_session(const peer& who, std::string id, reply<session_info> done) = 0;
   /// Ends the running turn of a session, if there is one.
   virtual void cancel_session(const peer& who, std::string id, reply<session_info> done) = 0;
+
+  /// Makes a session with the first `tokens` (absent: all) tokens of another and their lines. That one may be running:
+  /// then what its client has been sent counts.
+  virtual void fork_session(const peer& who, std::string id, std::optional<std::int64_t> tokens,
+                            reply<session_info> done) = 0;
+  /// Cuts an idle session to its first `tokens` tokens.
+  virtual void rewind_session(const peer& who, std::string id, std::int64_t tokens, reply<rewound_session> done) = 0;
+  /// An idle session with its lines, as a file (actors/session_file.hpp).
+  virtual void export_session(const peer& who, std::string id, reply<std::string> done) = 0;
+  /// Makes a session of such a file, which is checked whole before anything is done with it.
+  virtual void import_session(const peer& who, std::string file, reply<session_info> done) = 0;
+  /// The most bytes that a file to import can have.
+  virtual std::uint64_t max_import_bytes() const = 0;
+  /// What `prompt` would find in a session now. Changes nothing.
+  virtual void explain(const peer& who, std::string id, kvern::prompt prompt, reply<explanation> done) = 0;
 
   virtual void tokenize(text_prompt text, reply<std::vector<token_id>> done) = 0;
   virtual void detokenize(std::vector<token_id> tokens, reply<std::string> done) = 0;

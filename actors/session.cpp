@@ -24,10 +24,11 @@ result<std::vector<token_id>> tokens_of(const prompt& p, const session_context& 
 }  // namespace
 
 session::session(caf::actor_config& config, std::shared_ptr<const session_context> context, session_identity who,
-                 parcel<gate::pass> pass)
+                 session_settings settings, parcel<gate::pass> pass)
     : session_actor::base(config), context_(std::move(context)), who_(std::move(who)), pass_(pass.take()) {
   history_.created = unix_now();
   history_.last_used = history_.created;
+  history_.settings = settings;
 }
 
 session::behavior_type session::make_behavior() {
@@ -46,7 +47,14 @@ session::behavior_type session::make_behavior() {
         if (turn_ && !submitted_ && m.request == request_) contained([&] { submit(std::move(m.tokens)); });
       },
       [this](const report_info& m) { m.to->add(info()); },
-      [this](session_command& m) { contained([&] { command(m.verb, m.to.take()); }); },
+      [this](session_command& m) { contained([&] { command(m.verb, m.to); }); },
+      [this](const rewind_session& m) { contained([&] { rewind(m); }); },
+      [this](const export_session& m) { contained([&] { write_file(m); }); },
+      [this](explain_prompt& m) { contained([&] { explain(m); }); },
+      [this](prompt_explained& m) { contained([&] { explained(m); }); },
+      [this](fork_session& m) { contained([&] { fork(m); }); },
+      [this](take_over& m) { contained([&] { take(m); }); },
+      [this](take_file& m) { contained([&] { take(m); }); },
       [this](const stop_turns& m) { contained([&] { stop(m.why, m.quit); }); },
   };
 }
@@ -56,18 +64,8 @@ void session::on_exit() {
   pass_.reset();
 }
 
-/// Keeps the session alive through what a handler throws: its turn fails, its history stays what the client has.
-template <class F>
-void session::contained(F work) {
-  try {
-    work();
-  } catch (...) {
-    stop(internal_error(), false);
-  }
-}
-
 void session::start(pending_request request) {
-  if (turn_) {
+  if (occupied()) {
     request.events.refuse(session_busy());
     return;
   }
@@ -108,9 +106,14 @@ void session::submit(result<std::vector<token_id>> tokens) {
   }
   // The client may have left while its prompt was tokenized: what is dead in the queue never starts.
   if (turn_->request().receipt->cancelled.load()) return cancel();
-  auto turn = turn_->plan(std::move(*tokens), history_, context_->board->next_turn.fetch_add(1), who_.sequence);
+  auto turn = turn_->plan(std::move(*tokens), history_, context_->board->next_turn.fetch_add(1), who_.sequence,
+                          context_->file_terms->info.context);
+  if (!turn) {
+    turn_->fail(std::move(turn.error()));
+    return over();
+  }
   submitted_ = true;
-  send(context_->worker, submit_turn{std::move(turn)});
+  send(context_->worker, submit_turn{std::move(*turn)});
 }
 
 void session::take(std::vector<gpu::turn_output>& outputs) {
@@ -120,7 +123,7 @@ void session::take(std::vector<gpu::turn_output>& outputs) {
       case running_turn::verdict::goes_on:
         break;
       case running_turn::verdict::cancel:
-        send(context_->worker, cancel_turn{turn_->id()});
+        send(context_->worker, cancel_turn{turn_->id(), std::ssize(history_.tokens)});
         break;
       case running_turn::verdict::over:
         over();
@@ -134,22 +137,23 @@ void session::cancel() {
     turn_->cancelled();
     return over();
   }
-  if (turn_->cancel()) send(context_->worker, cancel_turn{turn_->id()});
+  if (turn_->cancel(history_)) send(context_->worker, cancel_turn{turn_->id(), std::ssize(history_.tokens)});
 }
 
-void session::command(session_verb verb, port<session_info> to) {
+void session::command(session_verb verb, parcel<port<session_info>> to) {
+  if (verb == session_verb::describe) return describe(std::move(to));
   if (verb == session_verb::cancel && turn_) cancel();
   if (verb == session_verb::end && turn_) {
     turn_->cancelled();
     over();
   }
-  to.answer(info());
+  to.take().answer(info());
   if (verb == session_verb::end) quit();
 }
 
 void session::stop(error why, bool and_quit) {
   if (turn_) {
-    if (submitted_) send(context_->worker, cancel_turn{turn_->id()});
+    if (submitted_) send(context_->worker, cancel_turn{turn_->id(), std::ssize(history_.tokens)});
     turn_->fail(std::move(why));
     over();
   }
@@ -157,9 +161,12 @@ void session::stop(error why, bool and_quit) {
 }
 
 void session::over() {
+  const bool more = submitted_ && turn_->told() > std::ssize(history_.tokens);
   turn_.reset();
   submitted_ = false;
-  if (who_.id.empty()) quit();
+  if (who_.id.empty()) return quit();
+  // An end token, and what came with the last text that could not be delivered: the client has none of it.
+  if (more) send(context_->worker, cut_sequence{who_.sequence, std::ssize(history_.tokens)});
 }
 
 session_info session::info() const {
@@ -172,6 +179,8 @@ session_info session::info() const {
   out.created = history_.created;
   out.last_used = history_.last_used;
   out.last_validation = history_.last_validation;
+  out.settings = history_.settings;
+  out.forgotten = history_.forgotten;
   return out;
 }
 

@@ -18,6 +18,8 @@ struct session_history {
   std::int64_t created = 0;    ///< Unix seconds
   std::int64_t last_used = 0;  ///< Unix seconds
   std::optional<cache_report> last_validation;
+  session_settings settings = {};
+  std::int64_t forgotten = 0;  ///< lines that rotation has dropped, as the worker last said
 };
 
 }  // namespace kvern::actors

@@ -36,7 +36,7 @@ TEST_F(supervisors, a_dead_worker_ends_what_runs_refuses_what_comes_and_shows_in
   EXPECT_FALSE(service->stats().worker_alive);
   EXPECT_EQ(run(ask("s"))->get<refused_event>().why.code, "worker_failed");
   EXPECT_EQ(run(ask("s", id))->get<refused_event>().why.code, "worker_failed");
-  const auto created = wait<session_info>([&](auto done) { service->create_session(alice, std::move(done)); });
+  const auto created = wait<session_info>([&](auto done) { service->create_session(alice, {}, std::move(done)); });
   EXPECT_EQ(created.error().code, "worker_failed");
   // What needs no worker still answers.
   EXPECT_FALSE(get(id).running);

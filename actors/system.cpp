@@ -91,9 +91,11 @@ class system_impl final : public system {
         model_(std::move(options.model)),
         patience_(options.patience),
         board_(std::make_shared<status_board>()),
+        file_terms_(std::make_shared<const session_file_terms>(model_.fingerprint, std::move(options.fingerprint),
+                                                               options.engine->info())),
         runtime_(std::make_unique<runtime>(options.pool_threads)) {
     facts_.backend = options.engine->info();
-    facts_.kv_type = std::move(options.kv_type);
+    facts_.cache = std::move(options.cache);
     facts_.activations = std::move(options.activations);
     facts_.threads = options.threads;
     board_->publish(options.engine->stats());
@@ -102,7 +104,8 @@ class system_impl final : public system {
     worker_ =
         actors.spawn<gpu_worker, caf::detached>(parcel(std::move(options.engine)), board_, parcel(doors_.enter()));
     scribe_ = actors.spawn<scribe, caf::detached>(parcel(doors_.enter()));
-    const auto context = std::make_shared<const session_context>(tokens_, template_, worker_, scribe_, board_);
+    const auto context =
+        std::make_shared<const session_context>(tokens_, template_, worker_, scribe_, board_, file_terms_);
     desk_ = actors.spawn<front_desk>(context, options.max_sessions_per_tenant, doors_, parcel(doors_.enter()));
     supervisor_ = actors.spawn<supervisor>(worker_, scribe_, desk_, board_, parcel(doors_.enter()));
     line_ = std::make_shared<desk_line>(desk_);
@@ -132,14 +135,14 @@ class system_impl final : public system {
     return std::make_unique<generation_handle>(line_, std::move(receipt));
   }
 
-  void create_session(const peer& who, reply<session_info> done) override {
-    line_->send(actors::create_session{who.tenant(), parcel(port(std::move(done)))});
+  void create_session(const peer& who, session_settings settings, reply<session_info> done) override {
+    line_->send(actors::create_session{who.tenant(), settings, parcel(port(std::move(done)))});
   }
   void list_sessions(const peer& who, reply<std::vector<session_info>> done) override {
     line_->send(actors::list_sessions{who.tenant(), parcel(port(std::move(done)))});
   }
   void get_session(const peer& who, std::string id, reply<session_info> done) override {
-    command(session_verb::get, who, std::move(id), std::move(done));
+    command(session_verb::describe, who, std::move(id), std::move(done));
   }
   void delete_session(const peer& who, std::string id, reply<session_info> done) override {
     command(session_verb::end, who, std::move(id), std::move(done));
@@ -147,6 +150,36 @@ class system_impl final : public system {
   void cancel_session(const peer& who, std::string id, reply<session_info> done) override {
     command(session_verb::cancel, who, std::move(id), std::move(done));
   }
+
+  void fork_session(const peer& who, std::string id, std::optional<std::int64_t> count,
+                    reply<session_info> done) override {
+    line_->send(named<actors::fork_session>{who.tenant(), std::move(id), {count, parcel(port(std::move(done)))}});
+  }
+  void rewind_session(const peer& who, std::string id, std::int64_t count, reply<rewound_session> done) override {
+    line_->send(named<actors::rewind_session>{who.tenant(), std::move(id), {count, parcel(port(std::move(done)))}});
+  }
+  void export_session(const peer& who, std::string id, reply<std::string> done) override {
+    line_->send(named<actors::export_session>{who.tenant(), std::move(id), {parcel(port(std::move(done)))}});
+  }
+  void explain(const peer& who, std::string id, kvern::prompt text, reply<explanation> done) override {
+    line_->send(named<explain_prompt>{who.tenant(), std::move(id), {std::move(text), parcel(port(std::move(done)))}});
+  }
+
+  void import_session(const peer& who, std::string file, reply<session_info> done) override {
+    auto run = [line = line_, terms = file_terms_, tenant = who.tenant(), file = std::move(file),
+                to = port(std::move(done))](std::optional<error> refused) mutable {
+      if (refused) return to.answer(std::unexpected(std::move(*refused)));
+      try {
+        auto read = session_file::read(std::move(file), *terms);
+        if (!read) return to.answer(std::unexpected(std::move(read.error())));
+        line->send(actors::import_session{std::move(tenant), parcel(std::move(*read)), parcel(std::move(to))});
+      } catch (...) {
+        to.answer(std::unexpected(internal_error()));
+      }
+    };
+    caf::anon_send(scribe_, long_job{who.tenant(), parcel(pool_job::job(std::move(run)))});
+  }
+  std::uint64_t max_import_bytes() const override { return max_session_file_bytes(file_terms_->info); }
 
   void tokenize(text_prompt text, reply<std::vector<token_id>> done) override {
     const auto weight = text.text.size();
@@ -192,7 +225,7 @@ class system_impl final : public system {
 
  private:
   void command(session_verb verb, const peer& who, std::string id, reply<session_info> done) {
-    line_->send(named_session_command{who.tenant(), std::move(id), {verb, parcel(port(std::move(done)))}});
+    line_->send(named<session_command>{who.tenant(), std::move(id), {verb, parcel(port(std::move(done)))}});
   }
 
   /// Does `work` away from the caller's thread: in the pool, or by the scribe when it is long.
@@ -218,6 +251,7 @@ class system_impl final : public system {
   service_stats facts_;  ///< those that do not change
   std::shared_ptr<status_board> board_;
   gate doors_;
+  const std::shared_ptr<const session_file_terms> file_terms_;
   std::unique_ptr<runtime> runtime_;
   worker_actor worker_;
   scribe_actor scribe_;

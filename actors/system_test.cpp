@@ -152,7 +152,7 @@ TEST_F(systems, knows_the_bytes_of_tokens) {
 TEST_F(systems, a_caller_that_throws_harms_nobody) {
   answer("x");
   start();
-  service->create_session(alice, [](auto) { throw std::runtime_error("caller"); });
+  service->create_session(alice, {}, [](auto) { throw std::runtime_error("caller"); });
   service->detokenize({'a'}, [](auto) { throw std::runtime_error("caller"); });
   EXPECT_EQ(run(ask("p"))->text(), "x");
 }

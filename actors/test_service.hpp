@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "actors/scripted_engine.hpp"
 #include "actors/system.hpp"
 #include "actors/test_doubles.hpp"
 
@@ -44,7 +45,9 @@ struct service_fixture : testing::Test {
     options.tokens = vocabulary;
     options.chat_template = chat_template;
     options.model.id = "scripted";
-    options.kv_type = "f16";
+    options.model.fingerprint = "00ff";
+    options.fingerprint = "scripted engine";
+    options.cache.kv_type = "f16";
     options.threads = 3;
     options.max_sessions_per_tenant = max_sessions;
     options.pool_threads = pool_threads;
@@ -56,6 +59,7 @@ struct service_fixture : testing::Test {
     script->go();
     service.reset();
     EXPECT_EQ(script->wrong_keeps, 0);
+    EXPECT_EQ(script->wrong_lines, 0);
     EXPECT_TRUE(script->wait([](auto& s) { return s.destroyed; }));
   }
 
@@ -104,14 +108,35 @@ struct service_fixture : testing::Test {
     call(reply<T>([&promise](result<T> r) { promise.set_value(std::move(r)); }));
     return future.get();
   }
-  std::string new_session(const peer& who) {
-    return wait<session_info>([&](auto done) { service->create_session(who, std::move(done)); }).value().id;
+  std::string new_session(const peer& who, session_settings settings = {}) { return create(who, settings).value().id; }
+  result<session_info> create(const peer& who, session_settings settings = {}) {
+    return wait<session_info>([&](auto done) { service->create_session(who, settings, std::move(done)); });
   }
   std::string new_session() { return new_session(alice); }
   result<session_info> get(const peer& who, const std::string& id) {
     return wait<session_info>([&](auto done) { service->get_session(who, id, std::move(done)); });
   }
-  session_info get(const std::string& id) { return get(alice, id).value(); }
+  /// What the session knows itself: the worker is not asked, which may be held.
+  session_info get(const std::string& id) {
+    const auto all = list(alice).value();
+    const auto found = std::ranges::find(all, id, &session_info::id);
+    return found == all.end() ? session_info() : *found;
+  }
+  result<session_info> fork(const peer& who, const std::string& id, std::optional<std::int64_t> count = {}) {
+    return wait<session_info>([&](auto done) { service->fork_session(who, id, count, std::move(done)); });
+  }
+  result<rewound_session> rewind(const peer& who, const std::string& id, std::int64_t count) {
+    return wait<rewound_session>([&](auto done) { service->rewind_session(who, id, count, std::move(done)); });
+  }
+  result<std::string> file_of(const peer& who, const std::string& id) {
+    return wait<std::string>([&](auto done) { service->export_session(who, id, std::move(done)); });
+  }
+  result<session_info> import(const peer& who, std::string file) {
+    return wait<session_info>([&](auto done) { service->import_session(who, std::move(file), std::move(done)); });
+  }
+  result<explanation> explain(const peer& who, const std::string& id, prompt p) {
+    return wait<explanation>([&](auto done) { service->explain(who, id, std::move(p), std::move(done)); });
+  }
   result<session_info> remove(const peer& who, const std::string& id) {
     return wait<session_info>([&](auto done) { service->delete_session(who, id, std::move(done)); });
   }

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <fstream>
 #include <functional>
@@ -23,7 +24,7 @@ namespace kvern::daemon {
 namespace {
 
 /// What a TOML value may be, beside a string that reads like the flag's argument.
-enum class value_kind { text, integer };
+enum class value_kind { text, integer, boolean };
 
 struct setting {
   std::string name;  ///< of the flag; '-' may be '_' in TOML
@@ -77,6 +78,17 @@ setting choice(std::string name, std::string help, std::string config::*member, 
   return {std::move(name), value_kind::text, std::move(argument), std::move(help), std::move(set)};
 }
 
+setting boolean(std::string name, std::string help, bool config::*member) {
+  auto set = [=](config& c, std::string_view value) -> result<void> {
+    if (value != "true" && value != "false") {
+      return fail("configuration", fmt::format("'{}' is neither true nor false", value));
+    }
+    c.*member = value == "true";
+    return {};
+  };
+  return {std::move(name), value_kind::boolean, "true|false", std::move(help), std::move(set)};
+}
+
 const std::vector<setting>& settings() {
   static const std::vector<setting> all{
       text("model", "FILE", "the model, a GGUF file (of a split model: its first shard)", &config::model),
@@ -94,7 +106,17 @@ const std::vector<setting>& settings() {
          c.kv_memory = *bytes;
          return {};
        }},
-      choice("kv-type", "type of cached lines", &config::kv_type, {"f16", "f32"}),
+      choice("kv-type", "type of cached lines", &config::kv_type, {"f32", "f16", "bf16", "int8"}),
+      choice("int8-scale", "what one scale of an int8 line covers: 32 values, a head, or all heads",
+             &config::int8_scale, {"group", "head", "line"}),
+      choice("layout", "how a session's lines lie in memory: in pages, in one run, or in one that wraps",
+             &config::layout, {"paged", "left", "ring"}),
+      choice("update", "when lines are written: after a step at once, or layer by layer", &config::update,
+             {"lazy", "eager"}),
+      boolean("stacked", "one allocation for the lines of all layers, or one for each layer", &config::stacked),
+      boolean("stage-stacked", "new lines of all layers lie together and are written in one flush, or layer by layer",
+              &config::stage_stacked),
+      integer("shards", "parts into which the heads of the cache are split", &config::shards, 1, 1024),
       choice("activations", "precision of matrix products: fine is 15 bits, fast is 8", &config::activations,
              {"fine", "fast"}),
       {"socket-mode", value_kind::integer, "OCTAL", "permissions of the socket (default: 0660)",
@@ -151,7 +173,10 @@ result<std::string> argument_of(const setting& s, const toml::node& node) {
     return fail("configuration",
                 fmt::format("{} is not a mode; write it in octal, as \"0660\" or 0o660", number->get()));
   }
-  return fail("configuration", fmt::format("takes {}", s.kind == value_kind::integer ? "a number" : "a string"));
+  if (const auto* truth = node.as_boolean(); truth && s.kind == value_kind::boolean)
+    return std::string(truth->get() ? "true" : "false");
+  static constexpr std::array<std::string_view, 3> wanted{"a string", "a number", "true or false"};
+  return fail("configuration", fmt::format("takes {}", wanted[static_cast<std::size_t>(s.kind)]));
 }
 
 result<std::string> read_file(const std::string& path) {
@@ -162,6 +187,18 @@ result<std::string> read_file(const std::string& path) {
     return fail("configuration", fmt::format("cannot read the configuration file '{}'", path));
   }
   return std::move(content).str();
+}
+
+/// What no single setting can see.
+result<void> check_together(const config& c) {
+  if (!c.int8_scale.empty() && c.kv_type != "int8") {
+    return fail("configuration", fmt::format("int8_scale is '{}' and kv_type '{}': only int8 has scales; leave it out",
+                                             c.int8_scale, c.kv_type));
+  }
+  if (c.int8_scale == "line" && c.shards > 1) {
+    return fail("configuration", "int8_scale 'line' needs all heads together; use 'head' or 'group' with shards");
+  }
+  return {};
 }
 
 /// "--kv-memmory=1" -> "kv-memmory"
@@ -259,6 +296,7 @@ result<std::variant<config, early_exit>> read_config(std::span<const char* const
       return fail("configuration", fmt::format("--{}: {}", s.name, done.error().message));
     }
   }
+  if (auto fits = check_together(c); !fits) return std::unexpected(fits.error());
   return c;
 }
 

@@ -22,6 +22,12 @@ struct config {
   std::int32_t max_running = 64;  ///< turns in one step
   std::uint64_t kv_memory = 0;    ///< bytes; 0: a share of the free memory
   std::string kv_type = "f16";
+  std::string int8_scale;  ///< of kv_type int8; empty: group
+  std::string layout = "paged";
+  std::string update = "lazy";
+  bool stacked = true;
+  bool stage_stacked = true;
+  std::int32_t shards = 1;
   std::string activations = "fine";
   mode_t socket_mode = 0660;
   std::string log_level = "info";
@@ -35,8 +41,8 @@ struct early_exit {
 };
 
 /// Reads flags, and the file that --config names; a flag wins over the file.
-/// Errors: `configuration`: an unknown flag or key (with the nearest known one), a value out of range, a file that
-/// cannot be read.
+/// Errors: `configuration`: an unknown flag or key (with the nearest known one), a value out of range, values that
+/// contradict each other, a file that cannot be read.
 result<std::variant<config, early_exit>> read_config(std::span<const char* const> arguments);
 
 /// Applies a TOML text to `c`. `origin` names the file in errors.

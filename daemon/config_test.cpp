@@ -30,7 +30,18 @@ TEST(config, flags_set_every_member) {
                          "--kv-memory",
                          "2GiB",
                          "--kv-type",
-                         "f32",
+                         "int8",
+                         "--int8-scale",
+                         "head",
+                         "--layout",
+                         "ring",
+                         "--update",
+                         "eager",
+                         "--stacked",
+                         "false",
+                         "--stage-stacked=false",
+                         "--shards",
+                         "2",
                          "--activations",
                          "fast",
                          "--socket-mode",
@@ -46,7 +57,13 @@ TEST(config, flags_set_every_member) {
   EXPECT_EQ(c.context, 4096);
   EXPECT_EQ(c.max_running, 7);
   EXPECT_EQ(c.kv_memory, std::uint64_t{2} << 30);
-  EXPECT_EQ(c.kv_type, "f32");
+  EXPECT_EQ(c.kv_type, "int8");
+  EXPECT_EQ(c.int8_scale, "head");
+  EXPECT_EQ(c.layout, "ring");
+  EXPECT_EQ(c.update, "eager");
+  EXPECT_FALSE(c.stacked);
+  EXPECT_FALSE(c.stage_stacked);
+  EXPECT_EQ(c.shards, 2);
   EXPECT_EQ(c.activations, "fast");
   EXPECT_EQ(c.socket_mode, mode_t{0600});
   EXPECT_EQ(c.log_level, "debug");
@@ -80,10 +97,27 @@ TEST(config, an_unknown_key_or_flag_is_refused_with_the_nearest) {
 }
 
 TEST(config, bad_values_name_the_setting) {
-  for (const auto* text :
-       {"threads = -1", "threads = 1.5", "threads = \"many\"", "context = 99999999999", "model = 3", "model = \"\"",
-        "kv_type = \"f64\"", "activations = true", "socket_mode = 0o1777", "kv_memory = \"2 elephants\"",
-        "kv_memory = -5", "max_running = 0", "[threads]", "model = ["}) {
+  for (const auto* text : {"threads = -1",
+                           "threads = 1.5",
+                           "threads = \"many\"",
+                           "context = 99999999999",
+                           "model = 3",
+                           "model = \"\"",
+                           "kv_type = \"f64\"",
+                           "layout = \"right\"",
+                           "update = true",
+                           "stacked = \"yes\"",
+                           "stacked = 1",
+                           "stage_stacked = \"\"",
+                           "shards = 0",
+                           "int8_scale = \"none\"",
+                           "activations = true",
+                           "socket_mode = 0o1777",
+                           "kv_memory = \"2 elephants\"",
+                           "kv_memory = -5",
+                           "max_running = 0",
+                           "[threads]",
+                           "model = ["}) {
     config c;
     const auto got = apply_toml(c, text, "f.toml");
     ASSERT_FALSE(got) << text;
@@ -98,6 +132,25 @@ TEST(config, bad_values_name_the_setting) {
   EXPECT_FALSE(read({"--config", ""}));
   config c;
   EXPECT_THAT(apply_toml(c, "socket_mode = 660", "f.toml").error().message, HasSubstr("660 is not a mode"));
+}
+
+TEST(config, a_file_sets_truth_values_as_such_or_as_text) {
+  config c;
+  ASSERT_TRUE(apply_toml(c, "stacked = false\nstage_stacked = \"false\"\n", "f.toml"));
+  EXPECT_FALSE(c.stacked);
+  EXPECT_FALSE(c.stage_stacked);
+}
+
+TEST(config, values_that_contradict_each_other_are_refused) {
+  for (const auto* type : {"f32", "f16", "bf16"}) {
+    const auto got = read({"--kv-type", type, "--int8-scale", "group"});
+    ASSERT_FALSE(got) << type;
+    EXPECT_EQ(got.error().code, "configuration");
+    EXPECT_THAT(got.error().message, HasSubstr("int8_scale"));
+  }
+  EXPECT_FALSE(read({"--kv-type", "int8", "--int8-scale", "line", "--shards", "2"}));
+  EXPECT_TRUE(read({"--kv-type", "int8", "--int8-scale", "line"}));
+  EXPECT_TRUE(read({"--kv-type", "int8", "--shards", "2"}));
 }
 
 TEST(config, sizes) {

@@ -32,8 +32,9 @@ enum exit_code { clean = 0, other = 1, bad_configuration = 2, bad_model = 3, soc
 
 exit_code exit_code_of(const kvern::error& why) {
   if (why.code == "socket_in_use") return socket_taken;
-  static constexpr std::array settings_do_not_fit{"configuration",     "socket_path_invalid", "kv_memory_too_small",
-                                                  "context_too_large", "invalid_option",      "threads_unavailable"};
+  static constexpr std::array settings_do_not_fit{"configuration",         "socket_path_invalid", "kv_memory_too_small",
+                                                  "context_too_large",     "invalid_option",      "invalid_options",
+                                                  "invalid_cache_options", "threads_unavailable"};
   if (std::ranges::find(settings_do_not_fit, why.code) != settings_do_not_fit.end()) return bad_configuration;
   if (why.code.starts_with("model_") || why.code == "out_of_memory") return bad_model;
   return other;

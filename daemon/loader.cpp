@@ -7,11 +7,15 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <future>
 #include <map>
+#include <system_error>
 #include <utility>
 
+#include "daemon/content_hash.hpp"
 #include "gpu/cpu/cpu_backend.hpp"
 #include "gpu/cpu/machine.hpp"
+#include "gpu/engine/cache_domain.hpp"
 #include "model/chat/chat_prompt.hpp"
 #include "model/gguf/gguf.hpp"
 
@@ -80,15 +84,55 @@ result<void> check_kv_memory(const config& c) {
 
 std::int32_t threads_of(const config& c) { return c.threads > 0 ? c.threads : gpu::cpu::usable_cores(); }
 
+/// Raised when kernels come to compute other bits of the same model: lines of an older version are of no use then.
+constexpr std::string_view arithmetic = "1";
+
+std::string int8_scale(const config& c) {
+  if (c.kv_type != "int8") return {};
+  return c.int8_scale.empty() ? "group" : c.int8_scale;
+}
+
+gpu::cache_options cache_options(const config& c) {
+  gpu::cache_options out;
+  out.layout = c.layout == "left"   ? gpu::cache_layout::left
+               : c.layout == "ring" ? gpu::cache_layout::ring
+                                    : gpu::cache_layout::paged;
+  out.update = c.update == "eager" ? gpu::cache_update::eager : gpu::cache_update::lazy;
+  out.stacked = c.stacked;
+  out.stage_stacked = c.stage_stacked;
+  out.type = c.kv_type == "f32"    ? gpu::line_type::f32
+             : c.kv_type == "bf16" ? gpu::line_type::bf16
+             : c.kv_type == "int8" ? gpu::line_type::int8
+                                   : gpu::line_type::f16;
+  out.scale = c.int8_scale == "head"   ? gpu::scale_span::head
+              : c.int8_scale == "line" ? gpu::scale_span::line
+                                       : gpu::scale_span::group;
+  out.shards = c.shards;
+  return out;
+}
+
+cache_setup cache_setup_of(const config& c) {
+  return {c.layout, c.update, c.stacked, c.stage_stacked, c.kv_type, int8_scale(c), c.shards};
+}
+
 gpu::cpu::cpu_options backend_options(const config& c, const std::function<void(double)>& progress) {
   gpu::cpu::cpu_options options;
   options.threads = threads_of(c);
   options.context = c.context;
   options.kv_memory = c.kv_memory;
-  options.cache.type = c.kv_type == "f32" ? gpu::line_type::f32 : gpu::line_type::f16;
+  options.cache = cache_options(c);
   options.activations = c.activations == "fast" ? gpu::cpu::activation_mode::fast : gpu::cpu::activation_mode::fine;
   options.progress = progress;
   return options;
+}
+
+/// The hash of a model's files, in the making: on a thread of its own, since it takes as long as reading them.
+result<std::future<std::string>> begin_hash(const std::shared_ptr<const gguf_file>& file) {
+  try {
+    return std::async(std::launch::async, [file] { return content_hash(file->contents()); });
+  } catch (const std::system_error&) {
+    return fail("threads_unavailable", "no thread could be started to read the model; raise the limit of processes");
+  }
 }
 
 }  // namespace
@@ -109,6 +153,8 @@ result<actors::system_options> load(const config& c, const std::function<void(do
   auto compiled = load_template(**file);
   if (!compiled) return std::unexpected(compiled.error());
 
+  auto hash = begin_hash(*file);
+  if (!hash) return std::unexpected(hash.error());
   auto backend = gpu::cpu::load_cpu_backend(*file, backend_options(c, progress));
   if (!backend) return std::unexpected(backend.error());
   info->context = (*backend)->info().context;
@@ -119,7 +165,17 @@ result<actors::system_options> load(const config& c, const std::function<void(do
                                              (*file)->file_name(), (*tokens)->vocab_size(), info->vocab));
   }
 
+  info->fingerprint = hash->get();
+  const gpu::domain_part parts[] = {{"model", info->fingerprint},
+                                    {"arithmetic", arithmetic},
+                                    {"kv_type", c.kv_type},
+                                    {"int8_scale", int8_scale(c)},
+                                    {"activations", c.activations}};
+  options.fingerprint = gpu::encode_domain(parts);
+
   gpu::engine_options engine_options;
+  engine_options.layout = cache_options(c).layout;
+  engine_options.fingerprint = options.fingerprint;
   engine_options.max_running = c.max_running;
   engine_options.is_end = [vocabulary = *tokens](token_id id) { return vocabulary->is_end(id); };
   auto engine = gpu::engine::create(std::move(*backend), std::move(engine_options));
@@ -129,7 +185,7 @@ result<actors::system_options> load(const config& c, const std::function<void(do
   options.tokens = std::move(*tokens);
   options.chat_template = std::move(*compiled);
   options.model = std::move(*info);
-  options.kv_type = c.kv_type;
+  options.cache = cache_setup_of(c);
   options.activations = c.activations;
   options.threads = threads_of(c);
   return options;

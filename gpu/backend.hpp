@@ -8,6 +8,8 @@
 
 #include "base/error.hpp"
 #include "base/token.hpp"
+#include "gpu/cache/cache_options.hpp"
+#include "gpu/cache/page_tables.hpp"
 
 namespace kvern::gpu {
 
@@ -84,6 +86,13 @@ struct backend_info {
   /// page holds the lines of `page_layers` layers, so all pages are alike, whatever table they serve.
   std::vector<std::int32_t> windows = {0};
   std::int32_t page_layers = 0;
+
+  /// What a line is made of, for those who take it apart (see backend::read). `layers` is [model layer].
+  std::vector<layer_place> layers = {};
+  std::int32_t kv_heads = 0;
+  std::int32_t head_dim = 0;
+  line_type type = line_type::f16;
+  scale_span scale = scale_span::group;  ///< of int8
 };
 
 /// The first `lines` lines of page `from`, all its layers, to page `to`.

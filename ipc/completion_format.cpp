@@ -43,9 +43,20 @@ std::string_view name_of(gpu::finish_reason reason) {
 json::object to_json(const cache_report& cache) {
   json::object o;
   o["reused"] = cache.reused;
+  o["shared"] = cache.shared;
   o["computed"] = cache.computed;
   o["reason"] = to_string(cache.reason);
   o["first_divergence"] = cache.first_divergence ? json::value(*cache.first_divergence) : json::value(nullptr);
+  return o;
+}
+
+json::object to_json(const overflow_report& overflow) {
+  json::object o;
+  o["policy"] = to_string(overflow.policy);
+  if (overflow.policy == gpu::overflow_policy::rotate) {
+    o["keep"] = overflow.keep;
+    o["forgotten"] = overflow.forgotten;
+  }
   return o;
 }
 
@@ -64,6 +75,7 @@ json::object extension(const cache_report& cache, const end_event& end) {
   o["cache"] = to_json(cache);
   o["timings"] = timings(end, cache.computed);
   if (!end.stop_string.empty()) o["stop_string"] = end.stop_string;
+  if (end.overflow) o["overflow"] = to_json(*end.overflow);
   return o;
 }
 

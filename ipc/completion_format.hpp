@@ -24,14 +24,17 @@ boost::json::object envelope(const completion_head& head, std::string_view objec
 /// "stop", "length", "cancelled" or "error".
 std::string_view name_of(gpu::finish_reason reason);
 
-/// `{"reused","computed","reason","first_divergence"}`.
+/// `{"reused","shared","computed","reason","first_divergence"}`.
 boost::json::object to_json(const cache_report& cache);
 
 /// `{"queued_ms","prompt_ms","generate_ms","prompt_tokens_per_second","generate_tokens_per_second"}`: prompt tokens
 /// computed over prompt_ms; tokens after the first over generate_ms. 0 where nothing was measured.
 boost::json::object timings(const end_event& end, std::int64_t computed);
 
-/// `{"cache","timings"}` and, when a stop string was met, `stop_string`.
+/// `{"policy"}` of what was done about a full context; of a rotation `keep` and `forgotten` too.
+boost::json::object to_json(const overflow_report& overflow);
+
+/// `{"cache","timings"}`; when a stop string was met, `stop_string`; when the context was full, `overflow`.
 boost::json::object extension(const cache_report& cache, const end_event& end);
 
 struct token_usage {

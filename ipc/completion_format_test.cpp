@@ -17,10 +17,10 @@ TEST(completion_format, writes_envelopes) {
 }
 
 TEST(completion_format, writes_cache_reports) {
-  EXPECT_EQ(serialize(to_json(cache_report{3, 4, cache_reason::mismatch, 3})),
-            R"({"reused":3,"computed":4,"reason":"mismatch","first_divergence":3})");
+  EXPECT_EQ(serialize(to_json(cache_report{3, 4, cache_reason::mismatch, 3, 1})),
+            R"({"reused":3,"shared":1,"computed":4,"reason":"mismatch","first_divergence":3})");
   EXPECT_EQ(serialize(to_json(cache_report{})),
-            R"({"reused":0,"computed":0,"reason":"empty","first_divergence":null})");
+            R"({"reused":0,"shared":0,"computed":0,"reason":"empty","first_divergence":null})");
 }
 
 TEST(completion_format, writes_timings_without_dividing_by_nothing) {
@@ -56,6 +56,15 @@ TEST(completion_format, names_finish_reasons_and_stop_strings) {
   EXPECT_FALSE(extension({}, end).contains("stop_string"));
   end.stop_string = "END";
   EXPECT_EQ(extension({}, end).at("stop_string"), "END");
+}
+
+TEST(completion_format, tells_of_a_full_context) {
+  end_event end;
+  EXPECT_FALSE(extension({}, end).contains("overflow"));
+  end.overflow = overflow_report{};
+  EXPECT_EQ(serialize(extension({}, end).at("overflow")), R"({"policy":"stop"})");
+  end.overflow = overflow_report{gpu::overflow_policy::rotate, 64, 96};
+  EXPECT_EQ(serialize(extension({}, end).at("overflow")), R"({"policy":"rotate","keep":64,"forgotten":96})");
 }
 
 }  // namespace

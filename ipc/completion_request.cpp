@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "ipc/json_reader.hpp"
+#include "ipc/overflow_fields.hpp"
 #include "ipc/prompt_fields.hpp"
 #include "ipc/sampling_fields.hpp"
 
@@ -150,10 +151,15 @@ void read_stream(fields& body, completion_request& r) {
   }
 }
 
-/// An answer that does not stream is held whole until its end: what it may grow to has to be affordable.
+/// An answer that does not stream is held whole until its end: what it may grow to has to be affordable. A session that
+/// forgets can say more than its context holds.
 void check_collected_size(fields& body, const completion_request& r, std::int64_t context) {
   if (r.stream) return;
-  const auto tokens = std::min(r.common.max_tokens.value_or(context), context);
+  const bool may_rotate =
+      r.common.overflow ? *r.common.overflow == gpu::overflow_policy::rotate : !r.common.session.empty();
+  constexpr std::int64_t most = most_collected_bytes;  // more tokens than bytes: refused in any case
+  const auto wanted = std::min(r.common.max_tokens.value_or(context), most);
+  const auto tokens = may_rotate ? wanted : std::min(wanted, context);
   const auto bytes = static_cast<std::int64_t>(r.choices()) * tokens *
                      (token_bytes + alternative_bytes * (std::int64_t{r.common.logprobs} + 1));
   if (bytes > most_collected_bytes) {
@@ -220,6 +226,9 @@ parsed<completion_request> parse_completion(completion_kind kind, std::string_vi
   r.common.sampling = read_sampling(body, model.vocab);
   r.common.max_tokens = read_max_tokens(body);
   read_stop(body, r.common.stop);
+  r.common.overflow = read_overflow(body);
+  r.common.keep = read_keep(body, r.common.overflow, r.common.session.empty());
+  r.common.exclude_tail = body.integer("cache_exclude_tail", 0, std::numeric_limits<std::int64_t>::max()).value_or(0);
   r.common.ignore_eos = body.boolean("ignore_eos").value_or(false);
   r.common.logprobs = read_logprobs(body, kind);
   r.return_token_ids = body.boolean("return_token_ids").value_or(false);

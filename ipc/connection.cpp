@@ -102,7 +102,9 @@ void connection::on_wake() {
 void connection::release_body() {
   const auto reserved = std::exchange(reserved_, 0);
   hub_->release_body(reserved);
-  if (reserved < large_body) return;
+  const bool transferred = std::exchange(transfers_, false);
+  if (transferred) hub_->end_transfer(peer_.uid);
+  if (reserved < large_body && !transferred) return;
   request_ = {};
   malloc_trim(0);  // else glibc keeps what a large body and its JSON took
 }
@@ -145,7 +147,8 @@ asio::awaitable<connection::incoming> connection::read_request() {
 
   parser_type parser;
   parser.header_limit(hub_->options.max_header_bytes);
-  parser.body_limit(hub_->options.max_body_bytes);
+  const auto import_limit = hub_->service->max_import_bytes();
+  parser.body_limit(std::max(hub_->options.max_body_bytes, import_limit));
   stream_.expires_after(hub_->options.header_timeout);
   const auto [ec, size] = co_await http::async_read_header(stream_, buffer_, parser, token);
   if (ec == http::error::body_limit) {
@@ -166,6 +169,7 @@ asio::awaitable<connection::incoming> connection::read_request() {
   http10_ = parser.get().version() == 10;
   request_.method = std::string(parser.get().method_string());
   request_.target = std::string(parser.get().target());
+  parser.body_limit(body_limit());
   const incoming body = co_await read_body(&parser);
   if (body != incoming::request) co_return body;
   keep_alive_ = !http10_ && parser.keep_alive();
@@ -175,13 +179,13 @@ asio::awaitable<connection::incoming> connection::read_request() {
 
 asio::awaitable<connection::incoming> connection::read_body(void* p) {
   auto& parser = *static_cast<parser_type*>(p);
-  if (parser.is_done()) co_return incoming::request;
+  const std::uint64_t limit = body_limit();
   const auto length = parser.content_length();
-  const std::uint64_t needed = length ? *length : hub_->options.max_body_bytes;
-  if (!hub_->reserve_body(needed)) {
-    co_return refuse("server_busy", "too many large requests are being read; retry in a moment");
+  if (length && *length > limit) {
+    co_return refuse("body_too_large", fmt::format("the body is larger than the limit of {} bytes; send less", limit));
   }
-  reserved_ = needed;
+  if (!reserve(parser.is_done() ? 0 : length ? *length : limit)) co_return incoming::refused;
+  if (parser.is_done()) co_return incoming::request;
   const auto expect = parser.get()[http::field::expect];
   if (!expect.empty()) {
     if (!beast::iequals(expect, "100-continue")) co_return refuse("expectation_failed", "only 100-continue is known");
@@ -192,8 +196,7 @@ asio::awaitable<connection::incoming> connection::read_body(void* p) {
   const auto [ec, size] = co_await http::async_read(stream_, buffer_, parser, token);
   if (!ec) co_return incoming::request;
   if (ec == http::error::body_limit) {
-    co_return refuse("body_too_large", fmt::format("the body is larger than the limit of {} bytes; send less",
-                                                   hub_->options.max_body_bytes));
+    co_return refuse("body_too_large", fmt::format("the body is larger than the limit of {} bytes; send less", limit));
   }
   if (ec == http::error::partial_message ||
       ec.category() != http::make_error_code(http::error::bad_method).category()) {
@@ -202,11 +205,38 @@ asio::awaitable<connection::incoming> connection::read_body(void* p) {
   co_return refuse("bad_http", fmt::format("the request is not valid HTTP/1.1: {}", ec.message()));
 }
 
+std::uint64_t connection::body_limit() const {
+  const bool import = transfer_of(request_.method, request_.target) == transfer_kind::in;
+  return import ? hub_->service->max_import_bytes() : hub_->options.max_body_bytes;
+}
+
+bool connection::reserve(std::uint64_t body) {
+  const auto kind = transfer_of(request_.method, request_.target);
+  if (kind != transfer_kind::none) {
+    transfers_ = hub_->begin_transfer(peer_.uid);
+    if (!transfers_) {
+      refuse("server_busy", "a session is being exported or imported already; retry in a moment");
+      return false;
+    }
+  }
+  // What imports take is bounded by their number.
+  if (kind == transfer_kind::in) return true;
+  if (!hub_->reserve_body(body)) {
+    refuse("server_busy", "too many large requests are being read; retry in a moment");
+    return false;
+  }
+  reserved_ = body;
+  return true;
+}
+
 asio::awaitable<bool> connection::send(http_reply reply) {
   const bool keep = keep_alive_ && !hub_->stopping;
-  std::string data = reply_head(reply, keep);
-  if (request_.method != "HEAD") data += reply.body;
-  const bool written = co_await write(std::move(data));
+  std::string head = reply_head(reply, keep);
+  if (request_.method == "HEAD") reply.body.clear();
+  // A small answer goes in one piece; a large one is not copied for that.
+  if (reply.body.size() < large_body) head += std::exchange(reply.body, {});
+  bool written = co_await write(std::move(head));
+  if (written && !reply.body.empty()) written = co_await write(std::move(reply.body));
   co_return written&& keep;
 }
 

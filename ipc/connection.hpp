@@ -48,6 +48,8 @@ class connection : public std::enable_shared_from_this<connection> {
   /// Reads the next request into request_, or why there is none into refusal_.
   boost::asio::awaitable<incoming> read_request();
   boost::asio::awaitable<incoming> read_body(void* parser);
+  /// Makes room for the body, and for the transfer that the request is. False: refusal_ says why there is none.
+  bool reserve(std::uint64_t body);
   incoming refuse(std::string code, std::string message);
 
   // Each returns whether the connection can take another request.
@@ -68,6 +70,7 @@ class connection : public std::enable_shared_from_this<connection> {
 
   void on_wake();
   void release_body();
+  std::uint64_t body_limit() const;
 
   std::shared_ptr<hub> hub_;
   peer peer_;
@@ -79,6 +82,7 @@ class connection : public std::enable_shared_from_this<connection> {
   http_request request_;
   http_reply refusal_;
   std::uint64_t reserved_ = 0;
+  bool transfers_ = false;  ///< holds the hub's room for an export or import
   bool keep_alive_ = true;
   bool http10_ = false;
   bool reading_ = false;

@@ -88,8 +88,8 @@ asio::awaitable<bool> connection::answer() {
   }
   const stopwatch watch;
   const auto slot = std::make_shared<reply_slot>(signal_);
-  hub_->api.handle(peer_, request_, hub_->open(), reply_port(slot));
-  request_.body = {};
+  http_request request{request_.method, request_.target, std::exchange(request_.body, {})};
+  hub_->api.handle(peer_, std::move(request), hub_->open(), reply_port(slot));
   std::optional<http_reply> reply;
   while (!(reply = slot->take())) {
     if (gone_) co_return false;

@@ -128,6 +128,50 @@ TEST_F(connections, bound_chunked_bodies_too) {
   EXPECT_EQ(c.answer().status, 413);
 }
 
+TEST_F(connections, take_larger_bodies_where_sessions_are_imported) {
+  server_options o;
+  o.max_body_bytes = 1000;
+  o.max_body_memory = 1500;
+  service_->import_limit = 5000;
+  start(o);
+  raw_client c(path());
+  c.post("/v1/sessions/import", std::string(5000, 'x'));
+  EXPECT_EQ(c.answer().status, 201);
+  EXPECT_EQ(service_->file, std::string(5000, 'x'));
+  c.post("/v1/tokenize", R"({"text":"a"})");
+  EXPECT_EQ(c.answer().status, 200);
+  c.post("/v1/tokenize", std::string(1001, ' '));
+  EXPECT_EQ(c.answer().status, 413);
+  EXPECT_EQ(post("/v1/sessions/import", std::string(5001, 'x')).status, 413);
+
+  raw_client chunked(path());
+  chunked.request("POST", "/v1/tokenize", "", "Transfer-Encoding: chunked\r\n");
+  chunked.send("600\r\n" + std::string(0x600, 'x') + "\r\n");
+  EXPECT_EQ(chunked.answer().status, 413);
+}
+
+TEST_F(connections, export_and_import_one_session_of_a_user_at_a_time) {
+  service_->hold = true;
+  service_->file = std::string(3 << 20, 'y');
+  start();
+  raw_client first(path());
+  first.request("GET", "/v1/sessions/s-1/export");
+  auto finish = service_->take_held();
+  const response busy = post("/v1/sessions/import", "x");
+  EXPECT_EQ(busy.status, 503);
+  EXPECT_EQ(busy.code(), "server_busy");
+  EXPECT_TRUE(busy.headers.contains("Retry-After"));
+  EXPECT_EQ(get("/health").status, 200);
+  finish();
+  const response file = first.answer();
+  EXPECT_EQ(file.headers.at("Content-Type"), "application/octet-stream");
+  EXPECT_EQ(file.body, service_->file);
+  // The answer to a further request comes after the room was given back.
+  first.request("GET", "/health");
+  EXPECT_EQ(first.answer().status, 200);
+  EXPECT_EQ(post("/v1/sessions/import", "x").status, 201);
+}
+
 TEST_F(connections, bound_the_memory_of_all_bodies) {
   server_options o;
   o.max_body_bytes = 1000;

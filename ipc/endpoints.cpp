@@ -8,6 +8,7 @@
 
 #include "base/utf8.hpp"
 #include "ipc/completion_format.hpp"
+#include "ipc/endpoint_replies.hpp"
 #include "ipc/errors.hpp"
 #include "ipc/json_reader.hpp"
 #include "ipc/metrics.hpp"
@@ -18,34 +19,8 @@ namespace {
 
 namespace json = boost::json;
 
-http_reply ok(const json::object& o) {
-  http_reply reply;
-  reply.body = json::serialize(o);
-  return reply;
-}
-
-http_reply method_not_allowed(std::string_view allow) {
-  http_reply reply =
-      error_reply(error{"method_not_allowed", fmt::format("this path takes {} only; see docs/protocol.md", allow)});
-  reply.headers.emplace_back("Allow", allow);
-  return reply;
-}
-
-http_reply not_found() { return error_reply(error{"not_found", "there is no such path; see docs/protocol.md"}); }
-
-json::object to_json(const session_info& s) {
-  json::object o;
-  o["id"] = utf8_repaired(s.id);
-  o["object"] = "session";
-  o["tokens"] = s.tokens;
-  o["committed"] = s.committed;
-  o["turns"] = s.turns;
-  o["running"] = s.running;
-  o["created"] = s.created;
-  o["last_used"] = s.last_used;
-  o["last_validation"] = s.last_validation ? json::value(ipc::to_json(*s.last_validation)) : json::value(nullptr);
-  return o;
-}
+constexpr std::string_view session_prefix = "/v1/sessions/";
+constexpr std::string_view import_path = "/v1/sessions/import";
 
 /// What serves requests, and how full it is.
 void add_outfit(json::object& o, const model_info& m, const service_stats& s) {
@@ -54,13 +29,22 @@ void add_outfit(json::object& o, const model_info& m, const service_stats& s) {
   model["architecture"] = utf8_repaired(m.architecture);
   model["file_type"] = utf8_repaired(m.file_type);
   model["context"] = m.context;
+  model["fingerprint"] = utf8_repaired(m.fingerprint);
   json::object backend;
   backend["kernels"] = utf8_repaired(s.backend.kernels);
   backend["threads"] = s.threads;
-  backend["kv_type"] = utf8_repaired(s.kv_type);
+  backend["kv_type"] = utf8_repaired(s.cache.kv_type);
   backend["activations"] = utf8_repaired(s.activations);
   json::object cache;
+  cache["layout"] = s.cache.layout;
+  cache["update"] = s.cache.update;
+  cache["stacked"] = s.cache.stacked;
+  cache["stage_stacked"] = s.cache.stage_stacked;
+  cache["kv_type"] = s.cache.kv_type;
+  cache["int8_scale"] = s.cache.int8_scale.empty() ? json::value(nullptr) : json::value(s.cache.int8_scale);
+  cache["shards"] = s.cache.shards;
   cache["pages_used"] = s.engine.pages_used;
+  cache["pages_shared"] = s.engine.pages_shared;
   cache["pages_total"] = s.engine.pages_total;
   cache["page_bytes"] = s.backend.page_bytes;
   cache["bytes_used"] = static_cast<std::uint64_t>(s.engine.pages_used) * s.backend.page_bytes;
@@ -75,6 +59,7 @@ json::object to_json(const model_info& m) {
   details["architecture"] = utf8_repaired(m.architecture);
   details["description"] = utf8_repaired(m.description);
   details["file_type"] = utf8_repaired(m.file_type);
+  details["fingerprint"] = utf8_repaired(m.fingerprint);
   details["context"] = m.context;
   details["trained_context"] = m.trained_context;
   details["vocab"] = m.vocab;
@@ -91,42 +76,6 @@ json::object to_json(const model_info& m) {
   return o;
 }
 
-/// Whether the request is a GET (or HEAD); answers it with 405 if not.
-bool is_get(const http_request& request, endpoints::reply_to& done) {
-  if (request.method == "GET" || request.method == "HEAD") return true;
-  done(method_not_allowed("GET, HEAD"));
-  return false;
-}
-
-bool is_post(const http_request& request, endpoints::reply_to& done) {
-  if (request.method == "POST") return true;
-  done(method_not_allowed("POST"));
-  return false;
-}
-
-/// Reads the body's fields with `read`; yields false and answers when something is wrong with them.
-template <class Read>
-bool with_fields(std::string_view text, endpoints::reply_to& done, Read read) {
-  const auto document = parse_json_object(text);
-  if (!document) {
-    done(error_reply(document.error()));
-    return false;
-  }
-  fields body(document->root().get_object());
-  read(body);
-  if (body.failure()) {
-    done(error_reply(*body.failure()));
-    return false;
-  }
-  return true;
-}
-
-reply<session_info> session_reply(endpoints::reply_to done) {
-  return [done = std::move(done)](result<session_info> s) mutable {
-    done(s ? ok(to_json(*s)) : error_reply(std::move(s.error())));
-  };
-}
-
 }  // namespace
 
 std::optional<completion_kind> completion_of(const http_request& request) {
@@ -138,12 +87,18 @@ std::optional<completion_kind> completion_of(const http_request& request) {
   return std::nullopt;
 }
 
+transfer_kind transfer_of(std::string_view method, std::string_view target) {
+  const auto path = path_of(target);
+  if (method == "POST" && path == import_path) return transfer_kind::in;
+  const bool exports = path.starts_with(session_prefix) && path.ends_with("/export");
+  return exports && method == "GET" ? transfer_kind::out : transfer_kind::none;
+}
+
 endpoints::endpoints(std::shared_ptr<service> s, std::chrono::milliseconds stall_after)
     : service_(std::move(s)), stall_after_(stall_after) {}
 
-void endpoints::handle(const peer& who, const http_request& request, std::int64_t connections, reply_to done) const {
+void endpoints::handle(const peer& who, http_request request, std::int64_t connections, reply_to done) const {
   constexpr std::string_view model_prefix = "/v1/models/";
-  constexpr std::string_view session_prefix = "/v1/sessions/";
   const std::string_view path = path_of(request.target);
   if (path == "/health") {
     if (is_get(request, done)) done(health());
@@ -171,6 +126,9 @@ void endpoints::handle(const peer& who, const http_request& request, std::int64_
     } else {
       done(method_not_allowed("GET, HEAD, POST"));
     }
+  } else if (path == import_path) {
+    if (!is_post(request, done)) return;
+    service_->import_session(who, std::move(request.body), session_reply(std::move(done), 201));
   } else if (path.starts_with(session_prefix)) {
     session(who, request, path.substr(session_prefix.size()), std::move(done));
   } else if (path == path_of(completion_kind::chat) || path == path_of(completion_kind::text)) {
@@ -195,21 +153,21 @@ http_reply endpoints::health() const {
   o["sessions"] = s.sessions;
   o["uptime_seconds"] = s.uptime_seconds;
   add_outfit(o, service_->model(), s);
-  http_reply reply = ok(o);
+  http_reply reply = json_reply(o);
   reply.status = s.worker_alive && !stalled ? 200 : 503;
   reply.headers.emplace_back("Cache-Control", "no-store");
   return reply;
 }
 
 http_reply endpoints::models() const {
-  return ok({{"object", "list"}, {"data", json::array{to_json(service_->model())}}});
+  return json_reply({{"object", "list"}, {"data", json::array{to_json(service_->model())}}});
 }
 
 http_reply endpoints::model(std::string_view id) const {
   if (!names_model(percent_decoded(id), service_->model())) {
     return error_reply(error{"model_not_found", fmt::format("no such model; \"{}\" is served", service_->model().id)});
   }
-  return ok(to_json(service_->model()));
+  return json_reply(to_json(service_->model()));
 }
 
 void endpoints::tokenize(std::string_view body, reply_to done) const {
@@ -225,7 +183,7 @@ void endpoints::tokenize(std::string_view body, reply_to done) const {
   });
   if (!good) return;
   service_->tokenize(std::move(prompt), [done = std::move(done)](result<std::vector<token_id>> tokens) mutable {
-    done(tokens ? ok({{"tokens", ipc::to_json(*tokens)}, {"count", tokens->size()}})
+    done(tokens ? json_reply({{"tokens", ipc::to_json(*tokens)}, {"count", tokens->size()}})
                 : error_reply(std::move(tokens.error())));
   });
 }
@@ -241,7 +199,7 @@ void endpoints::detokenize(std::string_view body, reply_to done) const {
   });
   if (!good) return;
   service_->detokenize(std::move(tokens), [done = std::move(done)](result<std::string> text) mutable {
-    done(text ? ok({{"text", utf8_repaired(*text)}}) : error_reply(std::move(text.error())));
+    done(text ? json_reply({{"text", utf8_repaired(*text)}}) : error_reply(std::move(text.error())));
   });
 }
 
@@ -249,53 +207,9 @@ void endpoints::render(std::string_view body, reply_to done) const {
   chat_prompt chat;
   if (!with_fields(body, done, [&](fields& f) { chat = read_chat(f); })) return;
   service_->render(std::move(chat), [done = std::move(done)](result<service::rendered> r) mutable {
-    done(r ? ok({{"text", utf8_repaired(r->text)}, {"tokens", ipc::to_json(r->tokens)}})
+    done(r ? json_reply({{"text", utf8_repaired(r->text)}, {"tokens", ipc::to_json(r->tokens)}})
            : error_reply(std::move(r.error())));
   });
-}
-
-void endpoints::create_session(const peer& who, std::string_view body, reply_to done) const {
-  if (!body.empty() && !with_fields(body, done, [](fields&) {})) return;
-  service_->create_session(who, session_reply(std::move(done)));
-}
-
-void endpoints::list_sessions(const peer& who, reply_to done) const {
-  service_->list_sessions(who, [done = std::move(done)](result<std::vector<session_info>> list) mutable {
-    if (!list) {
-      done(error_reply(std::move(list.error())));
-      return;
-    }
-    json::array data;
-    data.reserve(list->size());
-    for (const session_info& s : *list) data.push_back(to_json(s));
-    done(ok({{"object", "list"}, {"data", std::move(data)}}));
-  });
-}
-
-void endpoints::session(const peer& who, const http_request& request, std::string_view rest, reply_to done) const {
-  const auto slash = rest.find('/');
-  std::string id = percent_decoded(rest.substr(0, slash));
-  if (slash != std::string_view::npos) {
-    if (rest.substr(slash) != "/cancel") {
-      done(not_found());
-    } else if (is_post(request, done)) {
-      service_->cancel_session(who, std::move(id), session_reply(std::move(done)));
-    }
-  } else if (request.method == "GET" || request.method == "HEAD") {
-    service_->get_session(who, std::move(id), session_reply(std::move(done)));
-  } else if (request.method == "DELETE") {
-    service_->delete_session(who, std::move(id), [done = std::move(done)](result<session_info> s) mutable {
-      if (!s) {
-        done(error_reply(std::move(s.error())));
-        return;
-      }
-      json::object o = to_json(*s);
-      o["deleted"] = true;
-      done(ok(o));
-    });
-  } else {
-    done(method_not_allowed("GET, HEAD, DELETE"));
-  }
 }
 
 }  // namespace kvern::ipc

@@ -85,7 +85,8 @@ TEST_F(endpoint, sessions) {
   const json::value list = json::parse(call("GET", "/v1/sessions").body);
   EXPECT_EQ(list.at("object"), "list");
   EXPECT_EQ(json::serialize(list.at("data").at(0).at("last_validation")),
-            R"({"reused":3,"computed":4,"reason":"mismatch","first_divergence":3})");
+            R"({"reused":3,"shared":2,"computed":4,"reason":"mismatch","first_divergence":3})");
+  EXPECT_FALSE(list.at("data").at(0).as_object().contains("pages"));
 
   EXPECT_EQ(json::parse(call("GET", "/v1/sessions/s-1").body).at("id"), "s-1");
   EXPECT_EQ(call("GET", "/v1/sessions/s-2").status, 404);
@@ -96,8 +97,83 @@ TEST_F(endpoint, sessions) {
   EXPECT_EQ(call("POST", "/v1/sessions/s-2/cancel").status, 404);
   EXPECT_EQ(call("POST", "/v1/sessions/s-1/dance").status, 404);
 
+  EXPECT_EQ(call("POST", "/v1/sessions", R"({"overflow":"rotate","keep":40})").status, 200);
+  EXPECT_EQ(service_->last_settings, (session_settings{gpu::overflow_policy::rotate, 40}));
+  for (const char* wrong : {R"({"keep":40})", R"({"overflow":"never"})", R"({"overflow":"stop","keep":1})"})
+    EXPECT_EQ(call("POST", "/v1/sessions", wrong).status, 400) << wrong;
+
   service_->failure = error{"too_many_sessions", "delete some"};
   EXPECT_EQ(call("POST", "/v1/sessions").status, 429);
+}
+
+TEST_F(endpoint, a_session_tells_what_the_worker_holds_of_it) {
+  service_->cached = gpu::sequence_info{70, 69, 64, 5, 3, 2, 4096};
+  const json::value v = json::parse(call("GET", "/v1/sessions/s-1").body);
+  EXPECT_EQ(v.at("committed").as_int64(), 69);
+  EXPECT_EQ(v.at("reusable").as_int64(), 64);
+  EXPECT_EQ(v.at("forgotten").as_int64(), 5);
+  EXPECT_EQ(v.at("pages").as_int64(), 3);
+  EXPECT_EQ(v.at("shared_pages").as_int64(), 2);
+  EXPECT_EQ(v.at("bytes").as_int64(), 4096);
+  EXPECT_EQ(v.at("overflow"), "error");
+  EXPECT_EQ(v.at("keep").as_int64(), 0);
+}
+
+TEST_F(endpoint, sessions_are_forked_and_rewound) {
+  EXPECT_EQ(call("POST", "/v1/sessions/s-1/fork").status, 201);
+  EXPECT_FALSE(service_->last_count);
+  EXPECT_EQ(call("POST", "/v1/sessions/s-1/fork", R"({"tokens":12})").status, 201);
+  EXPECT_EQ(service_->last_count, 12);
+  EXPECT_EQ(call("POST", "/v1/sessions/s-2/fork").status, 404);
+  const json::value back = json::parse(call("POST", "/v1/sessions/s-1/rewind", R"({"tokens":9})").body);
+  EXPECT_EQ(back.at("tokens").as_int64(), 9);
+  EXPECT_EQ(back.at("reusable").as_int64(), 8);
+  EXPECT_EQ(back.at("object"), "session");
+  for (const char* wrong : {"", "{}", R"({"tokens":-1})", R"({"tokens":"3"})", R"({"tokens":1.5})"})
+    EXPECT_EQ(call("POST", "/v1/sessions/s-1/rewind", wrong).status, 400) << wrong;
+  EXPECT_EQ(call("POST", "/v1/sessions/s-1/fork", R"({"tokens":-1})").status, 400);
+  service_->failure = error{"session_busy", "it runs"};
+  EXPECT_EQ(call("POST", "/v1/sessions/s-1/rewind", R"({"tokens":9})").status, 409);
+}
+
+TEST_F(endpoint, sessions_are_exported_and_imported) {
+  service_->file = std::string("\0\xff bytes", 8);
+  const http_reply file = call("GET", "/v1/sessions/s-1/export");
+  EXPECT_EQ(file.status, 200);
+  EXPECT_EQ(file.content_type, "application/octet-stream");
+  EXPECT_EQ(file.body, service_->file);
+  const http_reply made = call("POST", "/v1/sessions/import", std::string("\x80\0 file", 7));
+  EXPECT_EQ(made.status, 201);
+  EXPECT_EQ(json::parse(made.body).at("id"), "s-1");
+  EXPECT_EQ(service_->file, std::string("\x80\0 file", 7));
+  service_->failure = error{"invalid_session_file", "cut"};
+  EXPECT_EQ(call("POST", "/v1/sessions/import", "x").status, 400);
+  service_->failure = error{"session_file_mismatch", "of another model"};
+  EXPECT_EQ(call("POST", "/v1/sessions/import", "x").status, 409);
+  EXPECT_EQ(transfer_of("POST", "/v1/sessions/import?x"), transfer_kind::in);
+  EXPECT_EQ(transfer_of("GET", "/v1/sessions/s-1/export"), transfer_kind::out);
+  EXPECT_EQ(transfer_of("GET", "/v1/sessions/s-1"), transfer_kind::none);
+  EXPECT_EQ(transfer_of("GET", "/v1/sessions/import"), transfer_kind::none);
+}
+
+TEST_F(endpoint, prompts_are_explained) {
+  service_->explained.cache = {3, 5, cache_reason::mismatch, 3, 1};
+  service_->explained.first_divergence = divergence{3, 11, 12, "old", "new\xff"};
+  service_->explained.message = 2;
+  const http_reply r =
+      call("POST", "/v1/sessions/s-1/explain", R"({"messages":[{"role":"user","content":"hi"}],"max_tokens":3})");
+  EXPECT_EQ(r.body, R"({"reused":3,"shared":1,"computed":5,"reason":"mismatch","first_divergence":{"position":3,)"
+                    R"("cached_token":11,"prompt_token":12,"cached_text":"old","prompt_text":"new)"
+                    "\xEF\xBF\xBD"
+                    R"("},"message":2})");
+  EXPECT_TRUE(std::holds_alternative<chat_prompt>(service_->last_prompt));
+  service_->explained = {};
+  EXPECT_EQ(call("POST", "/v1/sessions/s-1/explain", R"({"prompt":[1,2]})").body,
+            R"({"reused":0,"shared":0,"computed":0,"reason":"empty","first_divergence":null,"message":null})");
+  EXPECT_EQ(std::get<std::vector<token_id>>(service_->last_prompt), (std::vector<token_id>{1, 2}));
+  for (const char* wrong : {"", "{}", R"({"prompt":["a","b"]})", R"({"prompt":"a","messages":[]})",
+                            R"({"prompt":"a","messages":[{"role":"user"}]})", R"({"prompt":[999]})"})
+    EXPECT_EQ(call("POST", "/v1/sessions/s-1/explain", wrong).status, 400) << wrong;
 }
 
 TEST_F(endpoint, health) {
@@ -119,16 +195,22 @@ TEST_F(endpoint, health_tells_what_serves_and_how_full_it_is) {
   service_->numbers.backend.kernels = "avx2";
   service_->numbers.backend.page_bytes = std::uint64_t{3} << 30;
   service_->numbers.threads = 4;
-  service_->numbers.kv_type = "f16";
+  service_->numbers.cache = {"ring", "eager", false, true, "int8", "head", 2};
+  service_->numbers.engine.pages_shared = 1;
+  service_->info.fingerprint = "0a";
   service_->numbers.activations = "fine";
   service_->numbers.engine.pages_used = 2;
   service_->numbers.engine.pages_total = 5;
   const json::value v = json::parse(call("GET", "/health").body);
-  EXPECT_EQ(json::serialize(v.at("model")), R"({"id":"tiny","architecture":"llama","file_type":"Q4_1","context":128})");
-  EXPECT_EQ(json::serialize(v.at("backend")), R"({"kernels":"avx2","threads":4,"kv_type":"f16","activations":"fine"})");
-  EXPECT_EQ(json::serialize(v.at("cache")),
-            R"({"pages_used":2,"pages_total":5,"page_bytes":3221225472,"bytes_used":6442450944,)"
-            R"("bytes_total":16106127360})");
+  EXPECT_EQ(json::serialize(v.at("model")),
+            R"({"id":"tiny","architecture":"llama","file_type":"Q4_1","context":128,"fingerprint":"0a"})");
+  EXPECT_EQ(json::serialize(v.at("backend")),
+            R"({"kernels":"avx2","threads":4,"kv_type":"int8","activations":"fine"})");
+  EXPECT_EQ(
+      json::serialize(v.at("cache")),
+      R"({"layout":"ring","update":"eager","stacked":false,"stage_stacked":true,"kv_type":"int8",)"
+      R"("int8_scale":"head","shards":2,"pages_used":2,"pages_shared":1,"pages_total":5,"page_bytes":3221225472,"bytes_used":6442450944,)"
+      R"("bytes_total":16106127360})");
 }
 
 TEST_F(endpoint, metrics) {
@@ -151,6 +233,9 @@ TEST_F(endpoint, unknown_paths_and_methods) {
                                                        {"GET", "/v1/completions"},
                                                        {"PATCH", "/v1/sessions/s-1"},
                                                        {"GET", "/v1/sessions/s-1/cancel"},
+                                                       {"GET", "/v1/sessions/s-1/fork"},
+                                                       {"POST", "/v1/sessions/s-1/export"},
+                                                       {"GET", "/v1/sessions/import"},
                                                        {"OPTIONS", "/metrics"}};
   for (const auto& [method, path] : wrong) {
     const http_reply r = call(method, path);

@@ -20,15 +20,31 @@ std::string_view type_of(int status) {
 }  // namespace
 
 int status_of(std::string_view code) {
-  static constexpr std::array<std::pair<std::string_view, int>, 22> statuses{
-      {{"invalid_request", 400},   {"unsupported", 400},        {"context_length_exceeded", 400},
-       {"template_error", 400},    {"no_chat_template", 400},   {"invalid_json", 400},
-       {"bad_http", 400},          {"not_found", 404},          {"model_not_found", 404},
-       {"session_not_found", 404}, {"method_not_allowed", 405}, {"request_timeout", 408},
-       {"session_busy", 409},      {"body_too_large", 413},     {"expectation_failed", 417},
-       {"queue_full", 429},        {"too_many_sessions", 429},  {"headers_too_large", 431},
-       {"shutting_down", 503},     {"worker_failed", 503},      {"too_many_connections", 503},
-       {"server_busy", 503}}};
+  static constexpr std::array<std::pair<std::string_view, int>, 25> statuses{{{"invalid_request", 400},
+                                                                              {"unsupported", 400},
+                                                                              {"context_length_exceeded", 400},
+                                                                              {"template_error", 400},
+                                                                              {"no_chat_template", 400},
+                                                                              {"invalid_json", 400},
+                                                                              {"bad_http", 400},
+                                                                              {"not_found", 404},
+                                                                              {"model_not_found", 404},
+                                                                              {"session_not_found", 404},
+                                                                              {"method_not_allowed", 405},
+                                                                              {"request_timeout", 408},
+                                                                              {"session_busy", 409},
+                                                                              {"body_too_large", 413},
+                                                                              {"expectation_failed", 417},
+                                                                              {"queue_full", 429},
+                                                                              {"too_many_sessions", 429},
+                                                                              {"headers_too_large", 431},
+                                                                              {"shutting_down", 503},
+                                                                              {"worker_failed", 503},
+                                                                              {"too_many_connections", 503},
+                                                                              {"server_busy", 503},
+                                                                              {"out_of_pages", 503},
+                                                                              {"invalid_session_file", 400},
+                                                                              {"session_file_mismatch", 409}}};
   for (const auto& [known, status] : statuses) {
     if (known == code) return status;
   }

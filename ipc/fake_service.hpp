@@ -131,8 +131,9 @@ class fake_service final : public service {
     return call;
   }
 
-  void create_session(const peer& who, reply<session_info> done) override {
+  void create_session(const peer& who, session_settings settings, reply<session_info> done) override {
     last_peer = who;
+    last_settings = settings;
     session_info s;
     s.id = "s-1";
     s.created = 5;
@@ -142,12 +143,44 @@ class fake_service final : public service {
     session_info s;
     s.id = "s-1";
     s.tokens = 7;
-    s.last_validation = cache_report{3, 4, cache_reason::mismatch, 3};
+    s.last_validation = cache_report{3, 4, cache_reason::mismatch, 3, 2};
     done(std::vector<session_info>{s});
   }
-  void get_session(const peer&, std::string id, reply<session_info> done) override { find(std::move(id), done); }
+  void get_session(const peer&, std::string id, reply<session_info> done) override {
+    find(std::move(id), done, cached);
+  }
   void delete_session(const peer&, std::string id, reply<session_info> done) override { find(std::move(id), done); }
   void cancel_session(const peer&, std::string id, reply<session_info> done) override { find(std::move(id), done); }
+
+  void fork_session(const peer&, std::string id, std::optional<std::int64_t> count, reply<session_info> done) override {
+    last_count = count;
+    find(std::move(id), done);
+  }
+  void rewind_session(const peer&, std::string id, std::int64_t count, reply<rewound_session> done) override {
+    last_count = count;
+    if (failure) return done(std::unexpected(*failure));
+    session_info s;
+    s.id = std::move(id);
+    s.tokens = count;
+    done(rewound_session{std::move(s), count - 1});
+  }
+  void export_session(const peer&, std::string, reply<std::string> done) override {
+    if (failure) return done(std::unexpected(*failure));
+    if (!hold) return done(file);
+    const std::lock_guard lock(mutex_);
+    held.push_back([this, d = std::move(done)]() mutable { d(file); });
+    changed_.notify_all();
+  }
+  void import_session(const peer&, std::string bytes, reply<session_info> done) override {
+    file = std::move(bytes);
+    if (failure) return done(std::unexpected(*failure));
+    find("s-1", done);
+  }
+  std::uint64_t max_import_bytes() const override { return import_limit; }
+  void explain(const peer&, std::string, kvern::prompt p, reply<explanation> done) override {
+    last_prompt = std::move(p);
+    done(failure ? result<explanation>(std::unexpected(*failure)) : explained);
+  }
 
   void tokenize(text_prompt text, reply<std::vector<token_id>> done) override {
     std::vector<token_id> tokens;
@@ -199,16 +232,24 @@ class fake_service final : public service {
   bool hold = false;
   peer last_peer;
   chat_prompt last_chat;
+  session_settings last_settings;
+  std::optional<std::int64_t> last_count;
+  kvern::prompt last_prompt;
+  std::optional<gpu::sequence_info> cached;  ///< what get_session tells
+  explanation explained;
+  std::string file = "a file";
+  std::uint64_t import_limit = 32u << 20;
   std::deque<std::move_only_function<void()>> held;
 
  private:
-  static void find(std::string id, reply<session_info>& done) {
+  static void find(std::string id, reply<session_info>& done, std::optional<gpu::sequence_info> cached = {}) {
     if (id != "s-1") {
       done(fail("session_not_found", "there is no such session"));
       return;
     }
     session_info s;
     s.id = std::move(id);
+    s.cached = cached;
     done(std::move(s));
   }
 

@@ -29,7 +29,8 @@ std::string percent_decoded(std::string_view text) {
 }
 
 std::string_view reason_phrase(int status) {
-  static constexpr std::array<std::pair<int, std::string_view>, 13> phrases{{{200, "OK"},
+  static constexpr std::array<std::pair<int, std::string_view>, 14> phrases{{{200, "OK"},
+                                                                             {201, "Created"},
                                                                              {400, "Bad Request"},
                                                                              {403, "Forbidden"},
                                                                              {404, "Not Found"},

@@ -48,6 +48,11 @@ bool hub::reserve_body(std::uint64_t bytes) {
   return true;
 }
 
+bool hub::begin_transfer(uid_t user) {
+  if (transfers_.size() >= options.max_transfers) return false;
+  return transfers_.insert(user).second;
+}
+
 std::string hub::new_id(std::string_view prefix) {
   return fmt::format("{}{:016x}{:08x}", prefix, random_(), random_() & 0xffffffffu);
 }

@@ -35,6 +35,11 @@ class hub {
   bool reserve_body(std::uint64_t bytes);
   void release_body(std::uint64_t bytes) { body_bytes_ -= bytes; }
 
+  /// Room for one export or import, from its beginning until its answer is sent; one for each user, few in all. Given
+  /// back with end_transfer.
+  bool begin_transfer(uid_t user);
+  void end_transfer(uid_t user) { transfers_.erase(user); }
+
   /// `prefix` and 24 random hexadecimal digits.
   std::string new_id(std::string_view prefix);
 
@@ -52,6 +57,7 @@ class hub {
  private:
   std::uint64_t body_bytes_ = 0;
   std::unordered_map<uid_t, std::int64_t> by_user_;
+  std::unordered_set<uid_t> transfers_;
   std::mt19937_64 random_;
   std::atomic<std::int64_t> open_ = 0;
   std::mutex mutex_;

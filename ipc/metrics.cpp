@@ -45,7 +45,7 @@ std::string metrics_page(const service_stats& stats, const model_info& model, st
           {{"id", model.id},
            {"architecture", model.architecture},
            {"file_type", model.file_type},
-           {"kv_type", stats.kv_type},
+           {"kv_type", stats.cache.kv_type},
            {"kernels", stats.backend.kernels}});
   p.gauge("kvern_uptime_seconds", "Seconds since the daemon started.", stats.uptime_seconds);
   p.gauge("kvern_worker_up", "Whether the worker lives (1) or died (0).", stats.worker_alive ? 1 : 0);
@@ -59,16 +59,20 @@ std::string metrics_page(const service_stats& stats, const model_info& model, st
             e.preempted_turns);
   p.counter("kvern_prompt_tokens_total", "Prompt tokens computed.", e.prompt_tokens);
   p.counter("kvern_prompt_tokens_reused_total", "Prompt tokens served from the cache.", e.reused_tokens);
+  p.counter("kvern_prompt_tokens_shared_total", "Of the reused prompt tokens, those that other sessions computed.",
+            e.shared_tokens);
   p.counter("kvern_generated_tokens_total", "Tokens generated.", e.generated_tokens);
   p.counter("kvern_steps_total", "Forward steps.", e.steps);
   p.counter("kvern_step_seconds_total", "Seconds spent in forward steps.", e.step_seconds);
   p.counter("kvern_pages_evicted_total", "Cached pages evicted.", e.evicted_pages);
+  p.counter("kvern_pages_copied_total", "Shared pages copied before they were written.", e.copied_pages);
   p.gauge("kvern_turns_running", "Turns in the running batch.", e.running);
   p.gauge("kvern_turns_queued", "Turns that wait.", e.queued);
   p.gauge("kvern_sequences", "Sequences the engine knows.", e.sequences);
   p.gauge("kvern_sessions", "Sessions.", stats.sessions);
   p.gauge("kvern_connections", "Open client connections.", connections);
   p.gauge("kvern_pages_used", "Cache pages in use.", e.pages_used);
+  p.gauge("kvern_pages_shared", "Cache pages that more than one session uses.", e.pages_shared);
   p.gauge("kvern_pages_capacity", "Cache pages there are.", e.pages_total);
   p.gauge("kvern_page_bytes", "Bytes of a cache page.", stats.backend.page_bytes);
   p.gauge("kvern_weight_bytes", "Bytes of resident weights.", stats.backend.weight_bytes);

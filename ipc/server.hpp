@@ -26,6 +26,7 @@ struct server_options {
   std::chrono::milliseconds stall_after{10'000};     ///< heartbeat age with work to do that /health calls stalled
   std::uint32_t max_header_bytes = 16u << 10;
   std::uint64_t max_body_memory = 128u << 20;  ///< bodies of all connections together, while they are read
+  std::size_t max_transfers = 4;               ///< exports and imports at once; one user may have one
   std::int64_t max_connections = 1024;         ///< one user may hold three quarters of them
 };
 

@@ -167,7 +167,12 @@ result<std::unique_ptr<backend>> load(const std::shared_ptr<const gguf_file>& fi
                     .weight_bytes = model->weights.bytes(),
                     .kernels = to_string(kernels),
                     .windows = cache->tables.windows,
-                    .page_layers = cache->tables.page_layers};
+                    .page_layers = cache->tables.page_layers,
+                    .layers = cache->tables.layers,
+                    .kv_heads = cache->page.kv_heads,
+                    .head_dim = cache->page.head_dim,
+                    .type = options.cache.type,
+                    .scale = options.cache.scale};
   auto store = kv_store::create({.tables = std::move(cache->tables),
                                  .kv_heads = cache->page.kv_heads,
                                  .head_dim = cache->page.head_dim,

@@ -198,8 +198,15 @@ TEST_P(any_cache, logits_are_those_of_the_default_of_its_type) {
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937 random(seed);
   const test::scratch_folder folder;
-  const auto file = test::must(
-      test::make_tiny_llama({.layers = 3, .heads = 6, .kv_heads = 3, .head_dim = 10, .ff = {48, 48, 48}}).open(folder));
+  // Five layers with a window and one without: six tables.
+  const auto file = test::must(test::make_tiny_model({.layers = 6,
+                                                      .heads = 6,
+                                                      .kv_heads = 3,
+                                                      .head_dim = 10,
+                                                      .ff = {48, 48, 48, 48, 48, 48},
+                                                      .architecture = "gemma3",
+                                                      .window = 24})
+                                   .open(folder));
   std::vector<test::tokens> prompts(4);
   for (std::size_t n = 0; n < prompts.size(); ++n)
     for (std::size_t i = 0; i < 90 - 25 * n; ++i) prompts[n].push_back(static_cast<token_id>(random() % 50));
@@ -232,7 +239,10 @@ TEST_P(any_cache, logits_are_those_of_the_default_of_its_type) {
 }
 
 INSTANTIATE_TEST_SUITE_P(types, any_cache,
-                         testing::Values(cache_options{.type = line_type::f32}, cache_options{.type = line_type::f16}),
+                         testing::Values(cache_options{.type = line_type::f32}, cache_options{.type = line_type::f16},
+                                         cache_options{.type = line_type::bf16}, cache_options{.type = line_type::int8},
+                                         cache_options{.type = line_type::int8, .scale = scale_span::head},
+                                         cache_options{.type = line_type::int8, .scale = scale_span::line}),
                          [](const auto& i) {
                            const bool scaled = i.param.type == line_type::int8;
                            return std::string(to_string(i.param.type)) +

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "gpu/cache/finalize.hpp"
-#include "gpu/cpu/attention.hpp"
 #include "gpu/cpu/line_format.hpp"
 
 namespace kvern::gpu::cpu {
@@ -66,8 +65,8 @@ void kv_store::begin(std::span<const std::int64_t> lines) {
 
 void kv_store::stage(std::int32_t layer, std::int64_t row, const float* k, const float* v) {
   for (std::int32_t s = 0; s < staged_.shards(); ++s) {
-    const line_format format = format_of(staged_.shard(s));
     const std::int64_t first = std::int64_t{staged_.heads(s).first} * how_.head_dim;
+    const line_format format = format_of(staged_.shard(s));
     store_line(format, k + first, staged_.lines(s, layer, line_part::k).line(row), how_.kernels);
     store_line(format, v + first, staged_.lines(s, layer, line_part::v).line(row), how_.kernels);
   }

@@ -14,7 +14,7 @@
 namespace kvern::gpu::cpu {
 namespace {
 
-constexpr line_type types[] = {line_type::f32, line_type::f16};
+constexpr line_type types[] = {line_type::f32, line_type::f16, line_type::bf16, line_type::int8};
 
 constexpr std::int32_t heads = 6, kv_heads = 3, head_dim = 10, layers = 6, positions = 80, pages = 40, max_rows = 32;
 constexpr std::int32_t far = 4096;  // a window that no position leaves

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,8 +12,7 @@ struct domain_part {
   std::string_view value;
 };
 
-/// The parts as one string: each tag and value behind its length (8 bytes, little-endian), so that no two lists of
-/// parts give one string.
+/// The parts as one text. Each tag and value stands behind its length, so that no two lists of parts give one text.
 std::string encode_domain(std::span<const domain_part> parts);
 
 }  // namespace kvern::gpu

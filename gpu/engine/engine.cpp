@@ -7,6 +7,7 @@
 #include <random>
 #include <utility>
 
+#include "gpu/engine/cache_domain.hpp"
 #include "gpu/engine/engine_impl.hpp"
 
 namespace kvern::gpu {
@@ -127,7 +128,8 @@ tenant_account& engine_impl::account(const std::string& name) {
   if (added) {
     t.name = name;
     t.domain = next_domain_++;
-    t.secret = make_domain_secret();
+    const domain_part parts[] = {{"tenant", name}, {"model", options_.fingerprint}, {"adapter", ""}};
+    t.secret = derive_secret(root_secret_, encode_domain(parts));
     const auto weight = options_.weights.find(name);
     if (weight != options_.weights.end()) t.weight = weight->second;
   }

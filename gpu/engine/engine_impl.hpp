@@ -127,6 +127,7 @@ class engine_impl final : public engine {
   engine_stats counters_;
   std::uint64_t next_order_ = 0;
   domain_id next_domain_ = 1;
+  domain_secret root_secret_ = make_secret();
   double virtual_time_ = 0;  ///< least service among tenants with turns, when last looked at
   std::int32_t running_ = 0;
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <random>
+#include <string>
 
 namespace kvern::gpu {
 namespace {
@@ -17,12 +18,24 @@ block_hash parent_of(std::span<const block_hash> chain, std::size_t block) {
 
 }  // namespace
 
-domain_secret make_domain_secret() {
+domain_secret make_secret() {
   std::random_device entropy;
   domain_secret secret;
   for (std::size_t i = 0; i < secret.size(); i += sizeof(std::uint32_t)) {
     const std::uint32_t word = entropy();
     std::memcpy(secret.data() + i, &word, sizeof(word));
+  }
+  return secret;
+}
+
+domain_secret derive_secret(const domain_secret& root, std::string_view domain) {
+  domain_secret secret;
+  std::string input(1, '\0');
+  input += domain;
+  for (std::size_t i = 0; i < secret.size(); i += sizeof(XXH128_hash_t)) {
+    const XXH128_hash_t hash = XXH3_128bits_withSecret(input.data(), input.size(), root.data(), root.size());
+    std::memcpy(secret.data() + i, &hash, sizeof(hash));
+    ++input[0];
   }
   return secret;
 }

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -19,9 +21,14 @@ struct block_hash {
   friend bool operator==(const block_hash&, const block_hash&) = default;
 };
 
-/// Of one cache domain, drawn at random when the domain appears: nobody else can make hashes that meet its own.
+/// The key of one cache domain's hashes.
 using domain_secret = std::array<std::byte, 192>;
-domain_secret make_domain_secret();
+
+/// Drawn at random: what a process makes its domains' secrets from.
+domain_secret make_secret();
+/// The secret of the domain of this value (see encode_domain): nobody who does not know `root` can make hashes that
+/// meet its own.
+domain_secret derive_secret(const domain_secret& root, std::string_view domain);
 
 /// Hashes of the full blocks of `tokens`: XXH3-128 of the block's tokens and the hash of the block before, under the
 /// domain's secret.

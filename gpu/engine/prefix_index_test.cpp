@@ -15,7 +15,7 @@ std::vector<token_id> numbers(std::size_t count) {
 }
 
 TEST(PrefixIndex, HashesCoverEverythingBefore) {
-  const domain_secret secret = make_domain_secret();
+  const domain_secret secret = make_secret();
   std::vector<token_id> a = numbers(130);
   const auto chain = hash_blocks(a, secret);
   ASSERT_EQ(chain.size(), 4U) << "full blocks only";
@@ -27,11 +27,14 @@ TEST(PrefixIndex, HashesCoverEverythingBefore) {
 
 TEST(PrefixIndex, AnotherDomainsHashesAreOthers) {
   const std::vector<token_id> a = numbers(64);
-  EXPECT_NE(hash_blocks(a, make_domain_secret())[0], hash_blocks(a, make_domain_secret())[0]);
+  const domain_secret root = make_secret();
+  EXPECT_EQ(derive_secret(root, "a"), derive_secret(root, "a"));
+  EXPECT_NE(hash_blocks(a, derive_secret(root, "a"))[0], hash_blocks(a, derive_secret(root, "b"))[0]);
+  EXPECT_NE(hash_blocks(a, make_secret())[0], hash_blocks(a, make_secret())[0]);
 }
 
 TEST(PrefixIndex, FindsWhatWasAddedInItsTable) {
-  const domain_secret secret = make_domain_secret();
+  const domain_secret secret = make_secret();
   const std::vector<token_id> a = numbers(64);
   const auto chain = hash_blocks(a, secret);
   prefix_index index(8);
@@ -50,7 +53,7 @@ TEST(PrefixIndex, FindsWhatWasAddedInItsTable) {
 
 // A hash is not proof: tokens and the block before must agree too.
 TEST(PrefixIndex, AnEqualHashAloneIsNoHit) {
-  const domain_secret secret = make_domain_secret();
+  const domain_secret secret = make_secret();
   std::vector<token_id> a = numbers(64);
   const auto chain = hash_blocks(a, secret);
   prefix_index index(4);

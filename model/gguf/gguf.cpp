@@ -84,6 +84,12 @@ std::string_view gguf_file::file_name() const { return impl_->name; }
 
 std::uint64_t gguf_file::file_bytes() const { return impl_->bytes; }
 
+std::vector<std::span<const std::byte>> gguf_file::contents() const {
+  std::vector<std::span<const std::byte>> all;
+  for (const auto& mapping : impl_->model.mappings) all.push_back(mapping.bytes());
+  return all;
+}
+
 void gguf_file::forget(const gguf_tensor& tensor) const { file_mapping::forget(tensor.data); }
 
 }  // namespace kvern

@@ -71,6 +71,9 @@ class gguf_file {
   /// Of all shards together.
   std::uint64_t file_bytes() const;
 
+  /// The whole content of each shard, in order. Points into the mappings.
+  std::vector<std::span<const std::byte>> contents() const;
+
   /// Tells the kernel that the mapping's pages of `tensor` are not needed soon (after repacking).
   void forget(const gguf_tensor& tensor) const;
 
