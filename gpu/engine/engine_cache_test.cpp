@@ -131,6 +131,19 @@ TEST(EngineCache, ARunningSequenceIsForked) {
   EXPECT_EQ(h.tokens(1), h.reference(h.prompt(40), 30));
 }
 
+TEST(EngineCache, AForkOfATurnWithAnExcludedTailHasNoTail) {
+  harness h;
+  h.warm_up();
+  turn t = h.make(1, 1, "a", h.prompt(60), 20);
+  t.exclude_tail = 10;
+  h.submit(t);
+  while (h.tokens(1).size() < 3) h.step();
+  ASSERT_TRUE(h.e->fork(1, 2, 62));
+  EXPECT_EQ(h.e->describe(2)->committed, 50);
+  EXPECT_EQ(h.e->describe(2)->reusable, 50);
+  EXPECT_EQ(h.e->describe(2)->tokens, 62);
+}
+
 TEST(EngineCache, RewindKeepsWhatIsBefore) {
   harness h;
   h.submit(h.make(1, 1, "a", h.prompt(100), 5));

@@ -327,9 +327,9 @@ void sequence_table::cut(sequence& s, std::int32_t length) {
   s.blocks = blocks;
 }
 
-void sequence_table::fork(const sequence& from, sequence& to, std::int32_t length) {
+void sequence_table::fork(const sequence& from, sequence& to, std::int32_t length, std::int32_t committed) {
   to.tokens.assign(from.tokens.begin(), from.tokens.begin() + length);
-  to.committed = std::min(from.committed, length);
+  to.committed = committed;
   to.rotate = from.rotate;
   ++epoch_;
   if (geometry_.dense()) {

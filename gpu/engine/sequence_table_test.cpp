@@ -108,7 +108,7 @@ TEST_F(SequenceTable, TwoCopiesOfAPageBecomeOne) {
 TEST_F(SequenceTable, WritingBehindASharedPageCopiesIt) {
   sequence& a = grown(1, 40);
   sequence& b = table.create(2, tenant);
-  table.fork(a, b, 40);
+  table.fork(a, b, 40, 40);
   EXPECT_EQ(table.copies_before_write(a), 1);
   const page_id shared = table.page(a, 0, 1);
   sequence_table::preparation todo;
@@ -125,7 +125,7 @@ TEST_F(SequenceTable, WritingBehindASharedPageCopiesIt) {
 TEST_F(SequenceTable, APreparationGivenUpLosesTheLinesAtStake) {
   sequence& a = grown(1, 40);
   sequence& b = table.create(2, tenant);
-  table.fork(a, b, 40);
+  table.fork(a, b, 40, 40);
   sequence_table::preparation todo;
   ASSERT_TRUE(table.extend(a, 41, 1, todo));
   table.abandon(todo);
@@ -136,7 +136,7 @@ TEST_F(SequenceTable, APreparationGivenUpLosesTheLinesAtStake) {
 TEST_F(SequenceTable, WithoutRoomASharedPageThatNobodyElseUsesIsSeized) {
   sequence& a = grown(1, 20 * 32 - 5);
   sequence& b = table.create(2, tenant);
-  table.fork(a, b, 20 * 32 - 5);
+  table.fork(a, b, 20 * 32 - 5, 20 * 32 - 5);
   EXPECT_EQ(table.pool().free_frames(), 0);
   EXPECT_EQ(table.copies_before_write(a), 0);
   sequence_table::preparation todo;
