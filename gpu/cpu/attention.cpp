@@ -188,6 +188,11 @@ struct worker {
     for (int j = 0; j < lines; ++j, at += view.stride) out[j] = at;
   }
 
+  page_id page_of(const step_sequence& sequence, int b) const {
+    const std::size_t blocks = sequence.pages.size() / static_cast<std::size_t>(args.tables);
+    return sequence.pages[static_cast<std::size_t>(args.table) * blocks + static_cast<std::size_t>(b)];
+  }
+
   /// Keys [block.begin, block.end) of block `b`.
   void find_lines(const tile& t, int b, attention_block& block) const {
     const step_sequence& sequence = args.what->sequences[static_cast<std::size_t>(t.sequence)];
@@ -196,9 +201,7 @@ struct worker {
     const int start = b * block_lines;
     const int split = args.eager ? block.end : std::clamp(sequence.committed - start, block.begin, block.end);
     if (split > block.begin) {
-      const std::size_t blocks = sequence.pages.size() / static_cast<std::size_t>(args.tables);
-      const page_id page = sequence.pages[static_cast<std::size_t>(args.table) * blocks + static_cast<std::size_t>(b)];
-      const std::int64_t first = std::int64_t{page} * page_lines + block.begin;
+      const std::int64_t first = std::int64_t{page_of(sequence, b)} * page_lines + block.begin;
       point(shard.page_k, first, offset, split - block.begin, block.k + block.begin);
       point(shard.page_v, first, offset, split - block.begin, block.v + block.begin);
     }
@@ -207,6 +210,17 @@ struct worker {
       point(shard.staged_k, first, offset, block.end - split, block.k + split);
       point(shard.staged_v, first, offset, block.end - split, block.v + split);
     }
+  }
+
+  /// While block `b` is computed, memory is asked for block b + 1, which is seen next: it may lie anywhere, so the
+  /// processor does not foresee it. Sets how far away it is; that is nothing when its lines are not in a page.
+  void fetch_next(const tile& t, int b, attention_block& block) const {
+    const step_sequence& sequence = args.what->sequences[static_cast<std::size_t>(t.sequence)];
+    const shard_lines& shard = args.shards[static_cast<std::size_t>(t.shard)];
+    const bool paged = args.eager || sequence.committed > (b + 1) * block_lines;
+    const std::int64_t pages = paged ? page_of(sequence, b + 1) - page_of(sequence, b) : 0;
+    block.fetch_k = pages * page_lines * shard.page_k.stride;
+    block.fetch_v = pages * page_lines * shard.page_v.stride;
   }
 
   /// Bytes from the values of a tile's head to its scales.
@@ -282,6 +296,11 @@ struct worker {
       block.begin = lines.begin;
       block.end = lines.end;
       find_lines(t, b, block);
+      const bool last_one = b + 1 == seen.kept.end || b + 1 == seen.recent.end;
+      if (last_one)
+        block.fetch_k = block.fetch_v = 0;
+      else
+        fetch_next(t, b, block);
       table.attend(block);
     });
     if (into == nullptr) clear(all, t.vectors);

@@ -114,18 +114,20 @@ struct attention_block {
   int begin, end;              ///< keys that a vector sees, of 0 to 31; no others are read
   const void* k[block_lines];  ///< [head_dim] each
   const void* v[block_lines];
-  const int* first;  ///< [vectors] keys that a vector sees: first[i] to last[i] - 1
-  const int* last;   ///< [vectors]; first[i]: none, the vector is untouched
-  const float* q;    ///< [head_dim][attention_tile], scaled
-  float* largest;    ///< [vectors] running maximum, -inf at first
-  float* total;      ///< [vectors] running sum of exp(score - maximum)
-  float* acc;        ///< [vectors][width]
-  float* k_scratch;  ///< [width][32]
-  float* v_scratch;  ///< [32][width]
-  float* weights;    ///< [attention_tile][32]
-  float* k_scales;   ///< [groups][32]
-  float* v_scales;   ///< [groups][32]
-  float* scaled;     ///< [groups][4][32]
+  std::int64_t fetch_k;  ///< bytes from a key's values to those that memory is asked for meanwhile; 0: none
+  std::int64_t fetch_v;  ///< likewise
+  const int* first;      ///< [vectors] keys that a vector sees: first[i] to last[i] - 1
+  const int* last;       ///< [vectors]; first[i]: none, the vector is untouched
+  const float* q;        ///< [head_dim][attention_tile], scaled
+  float* largest;        ///< [vectors] running maximum, -inf at first
+  float* total;          ///< [vectors] running sum of exp(score - maximum)
+  float* acc;            ///< [vectors][width]
+  float* k_scratch;      ///< [width][32]
+  float* v_scratch;      ///< [32][width]
+  float* weights;        ///< [attention_tile][32]
+  float* k_scales;       ///< [groups][32]
+  float* v_scales;       ///< [groups][32]
+  float* scaled;         ///< [groups][4][32]
 };
 
 /// `rows` rows of `cols` values to int8, with an f16 scale for every `span` values of a row (fewer at its end):

@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""What sessions cost a running kvernd: memory of many idle ones behind one system prompt, and tokens computed in a long
+conversation, beside llama-server's own counts where it has been built (bench/peers/build-llama-cpp).
+
+    bench/sessions.py idle         [--sessions 1000] [--own 200] [--shared 2000] [--kv-type f16]
+    bench/sessions.py conversation [--turns 50] [--peers build/peers]
+
+Both start what they measure on sockets of their own, with prompts as token ids. Needs httpx.
+"""
+import argparse
+import os
+import pathlib
+import random
+import subprocess
+import tempfile
+import time
+
+import httpx
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PAGE_LINES = 32
+SESSION_BYTES = 2048
+
+
+class Server:
+    """A process and an httpx client on its socket; ends with the `with` block."""
+
+    def __init__(self, command, client, log):
+        self.log = open(log, "w+")
+        self.process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+        self.http = client
+        end = time.monotonic() + 120
+        while not self.answers():
+            if self.process.poll() is not None or time.monotonic() > end:
+                self.process.kill()
+                raise SystemExit(f"{command[0]} did not come up: {pathlib.Path(log).read_text()[-2000:]}")
+            time.sleep(0.1)
+
+    def answers(self):
+        try:
+            return self.http.get("/health").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def post(self, path, **body):
+        got = self.http.post(path, json=body)
+        if got.status_code >= 300:
+            raise SystemExit(f"{path}: {got.status_code} {got.text[:500]}")
+        return got.json()
+
+    def resident(self):
+        """Resident bytes, and how many of them nobody else has."""
+        rss = private = 0
+        for line in open(f"/proc/{self.process.pid}/smaps_rollup"):
+            name, _, value = line.partition(":")
+            if name == "Rss":
+                rss = int(value.split()[0]) * 1024
+            if name in ("Private_Clean", "Private_Dirty"):
+                private += int(value.split()[0]) * 1024
+        return rss, private
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.http.close()
+        self.process.terminate()
+        self.process.wait(timeout=30)
+        self.log.close()
+
+
+def kvernd(arguments, folder, *more):
+    socket = os.path.join(folder, "kvern.sock")
+    client = httpx.Client(transport=httpx.HTTPTransport(uds=socket), base_url="http://kvern", timeout=600)
+    return Server([arguments.kvernd, "--model", arguments.model, "--socket", socket, "--log-level", "warning", *more],
+                  client, os.path.join(folder, "kvernd.log"))
+
+
+def llama_server(binary, model, folder, context):
+    socket = os.path.join(folder, "llama.sock")
+    client = httpx.Client(transport=httpx.HTTPTransport(uds=socket), base_url="http://llama", timeout=600)
+    return Server([binary, "-m", model, "--host", socket, "-c", context, "-np", 1, "-t", os.cpu_count()], client,
+                  os.path.join(folder, "llama.log"))
+
+
+def tokens(random_numbers, count):
+    return [random_numbers.randrange(100, 40000) for _ in range(count)]
+
+
+def complete(daemon, prompt, session, count):
+    return daemon.post("/v1/completions", prompt=prompt, session=session, max_tokens=count, temperature=0, ignore_eos=True,
+                       return_token_ids=True)
+
+
+def idle(arguments, folder):
+    numbers = random.Random(1)
+    system = tokens(numbers, arguments.shared)
+    with kvernd(arguments, folder, "--kv-memory", arguments.kv_memory, "--kv-type", arguments.kv_type) as daemon:
+        warm = daemon.post("/v1/sessions")["id"]
+        complete(daemon, tokens(numbers, 600), warm, 1)  # what the first request allocates is not a session's
+        daemon.http.delete(f"/v1/sessions/{warm}")
+        rss_before, private_before = daemon.resident()
+        cache_before = daemon.http.get("/health").json()["cache"]
+        computed = 0
+        start = time.monotonic()
+        for n in range(arguments.sessions):
+            id = daemon.post("/v1/sessions")["id"]
+            answer = complete(daemon, system + tokens(numbers, arguments.own), id, 1)
+            computed += answer["kvern"]["cache"]["computed"]
+            if (n + 1) % 100 == 0:
+                print(f"  {n + 1} sessions, {time.monotonic() - start:.0f} s", flush=True)
+        rss, private = daemon.resident()
+        health = daemon.http.get("/health").json()
+    cache = health["cache"]
+    pages = cache["pages_used"] - cache_before["pages_used"]
+    full = arguments.shared // PAGE_LINES
+    expected = pages * cache["page_bytes"] + arguments.sessions * SESSION_BYTES
+    own_pages = -(-(arguments.shared + arguments.own) // PAGE_LINES) - full
+    print(f"{arguments.sessions} sessions ({health['sessions']} counted) of {arguments.own} tokens behind {arguments.shared} shared ones, "
+          f"{arguments.kv_type} lines, layout {cache['layout']}")
+    print(f"prompt tokens computed  {computed:12}   (without sharing {arguments.sessions * (arguments.shared + arguments.own)})")
+    print(f"pages_used              {pages:12}   ({full} of the shared prompt and {own_pages} for each session: "
+          f"{full + arguments.sessions * own_pages})")
+    print(f"pages_shared            {cache['pages_shared']:12}   ({full} full pages of the shared prompt)")
+    print(f"expected MiB            {expected / 2**20:12.1f}   (pages x {cache['page_bytes']} bytes, {SESSION_BYTES} bytes a session)")
+    for name, after, before in (("resident", rss, rss_before), ("private", private, private_before)):
+        grown = after - before
+        print(f"{name + ' MiB, grown by':23} {grown / 2**20:12.1f}   {(grown / expected - 1) * 100:+.1f} %   "
+              f"(from {before / 2**20:.1f} to {after / 2**20:.1f})")
+    beside = private - private_before - pages * cache["page_bytes"]
+    print(f"beside pages, a session {beside / arguments.sessions:12.0f}   bytes")
+
+
+def conversation(arguments, folder):
+    numbers = random.Random(2)
+    said = [tokens(numbers, numbers.randrange(10, 60)) for _ in range(arguments.turns)]
+    context = sum(map(len, said)) + arguments.turns * arguments.answer + 64
+    computed, lengths, answers = [], [], []
+    with kvernd(arguments, folder, "--context", context) as daemon:
+        session, history = daemon.post("/v1/sessions")["id"], []
+        for turn in said:
+            history += turn
+            answer = complete(daemon, history, session, arguments.answer)
+            computed.append(answer["kvern"]["cache"]["computed"])
+            lengths.append(len(history))
+            answers.append(answer["choices"][0]["token_ids"])
+            history = history + answers[-1]
+    # The last token of an answer was sampled and sent, never computed: its line is the next turn's to compute.
+    new = [len(said[0])] + [len(turn) + 1 for turn in said[1:]]
+    print(f"{arguments.turns} turns of one conversation, answers of {arguments.answer} tokens, {lengths[-1]} tokens in the last prompt")
+    print(f"new prompt tokens          {sum(map(len, said)):8}   and the last token of each answer before: {sum(new)}")
+    print(f"computed by kvernd         {sum(computed):8}   {'turn for turn equal' if computed == new else 'NOT EQUAL'}")
+    print(f"prompt tokens, all turns   {sum(lengths):8}")
+    binary = pathlib.Path(arguments.peers) / "llama.cpp/bin/llama-server"
+    if not binary.exists():
+        print(f"llama-server               not built ({binary})")
+        return
+    with llama_server(binary, arguments.model, folder, context) as server:
+        counts, history = [], []
+        for turn, answer in zip(said, answers):
+            history += turn
+            got = server.post("/completion", prompt=history, n_predict=arguments.answer, cache_prompt=True, temperature=0,
+                              ignore_eos=True, return_tokens=True, id_slot=0)
+            counts.append(got["timings"]["prompt_n"])
+            history = history + got["tokens"]
+    print(f"computed by llama-server   {sum(counts):8}   (timings.prompt_n with cache_prompt)")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kvernd", default=ROOT / "build/release/daemon/kvernd")
+    parser.add_argument("--model", default=ROOT / "models/smollm2.gguf")
+    what = parser.add_subparsers(required=True)
+    one = what.add_parser("idle")
+    one.add_argument("--sessions", type=int, default=1000)
+    one.add_argument("--own", type=int, default=200)
+    one.add_argument("--shared", type=int, default=2000)
+    one.add_argument("--kv-type", default="f16")
+    one.add_argument("--kv-memory", default="7GiB")
+    one.set_defaults(run=idle)
+    two = what.add_parser("conversation")
+    two.add_argument("--turns", type=int, default=50)
+    two.add_argument("--answer", type=int, default=24)
+    two.add_argument("--peers", default=ROOT / "build/peers")
+    two.set_defaults(run=conversation)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="kvern-bench-") as folder:
+        arguments.run(arguments, folder)
+
+
+if __name__ == "__main__":
+    main()
