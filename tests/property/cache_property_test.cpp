@@ -45,7 +45,7 @@ class cache_property : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(cache_property, histories_equal_cold_runs) {
   const std::uint64_t first = number_from("KVERN_SEED", 0);
-  const std::uint64_t end = first + number_from("KVERN_HISTORIES", histories_of_all_pairs());
+  const std::uint64_t end = first + number_from("KVERN_HISTORIES", round_size);
   std::uint64_t reused = 0;
   std::uint64_t done = 0;
   for (std::uint64_t number = first; number < end && !HasFailure(); ++number) {
@@ -70,7 +70,7 @@ TEST(combinations, show_every_pair_that_is_allowed) {
     }
     EXPECT_GT(lines_in_shards, 0);
     EXPECT_GT(eager_rings_of_bf16, 0);
-    EXPECT_LT(all_pairs(round).size(), 30U);
+    EXPECT_EQ(all_pairs(round).size(), round_size);
   }
 }
 

@@ -81,17 +81,10 @@ std::vector<combination> all_pairs(std::uint64_t round) {
     for (const auto& pair : pairs_of(best)) missing.erase(pair);
     chosen.push_back(make(best));
   }
+  for (std::size_t n = 0; chosen.size() < round_size; ++n) chosen.push_back(make(every[n]));
   return chosen;
 }
 
-combination combination_of(std::uint64_t number) {
-  for (std::uint64_t round = 0;; ++round) {
-    const std::vector<combination> all = all_pairs(round);
-    if (number < all.size()) return all[number];
-    number -= all.size();
-  }
-}
-
-std::uint64_t histories_of_all_pairs() { return all_pairs(0).size(); }
+combination combination_of(std::uint64_t number) { return all_pairs(number / round_size)[number % round_size]; }
 
 }  // namespace kvern::gpu

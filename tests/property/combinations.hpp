@@ -20,14 +20,14 @@ inline constexpr const char* tiny_models[] = {"llama", "gemma2", "gemma3"};
 
 std::string to_string(const combination& c);
 
-/// Combinations of all values of all options, none that is refused, in which every pair of values that may go together
-/// does. `round` decides which ones: other rounds pair them otherwise.
+/// Combinations of a round of histories.
+inline constexpr std::uint64_t round_size = 24;
+
+/// So many combinations, none that is refused, in which every pair of values that may go together does. Other rounds
+/// pair them otherwise.
 std::vector<combination> all_pairs(std::uint64_t round);
 
 /// The combination of history `number`: those of round 0 one after the other, then those of round 1.
 combination combination_of(std::uint64_t number);
-
-/// How many histories show every pair.
-std::uint64_t histories_of_all_pairs();
 
 }  // namespace kvern::gpu
