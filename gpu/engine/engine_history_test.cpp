@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "gpu/engine/fake_backend.hpp"
+#include "tests/property/faulty_backend.hpp"
 #include "tests/property/history.hpp"
 #include "tests/property/seeds.hpp"
 
@@ -95,6 +96,23 @@ TEST_P(EngineHistory, IsEqualToColdRuns) {
     reused += stats.reused_tokens;
   }
   EXPECT_GT(reused, 0U);
+}
+
+TEST_P(EngineHistory, FindsAFaultOfTheBackend) {
+  const scenario& s = GetParam();
+  for (const fault what : all_faults) {
+    if (what == fault::swapped_scales) continue;
+    std::string violation;
+    for (std::uint64_t seed = 1; seed <= 20 && violation.empty(); ++seed) {
+      bool happened = false;
+      auto b = std::make_unique<faulty_backend>(std::make_unique<fake_backend>(s.shape), what, 0,
+                                                read_layout{.value_bytes = sizeof(std::uint64_t)}, &happened);
+      cold_fake alone(s.shape);
+      violation = history(seed, std::move(b), alone, {.engine = s.options}).run(300);
+      ASSERT_TRUE(happened || violation.empty()) << violation;
+    }
+    EXPECT_NE(violation, "") << to_string(what);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Cache, EngineHistory, testing::ValuesIn(scenarios()),
