@@ -85,6 +85,14 @@ std::vector<combination> all_pairs(std::uint64_t round) {
   return chosen;
 }
 
-combination combination_of(std::uint64_t number) { return all_pairs(number / round_size)[number % round_size]; }
+combination combination_of(std::uint64_t number) {
+  thread_local std::uint64_t round = 0;
+  thread_local std::vector<combination> all = all_pairs(round);
+  if (number / round_size != round) {
+    round = number / round_size;
+    all = all_pairs(round);
+  }
+  return all[number % round_size];
+}
 
 }  // namespace kvern::gpu
