@@ -265,6 +265,8 @@ bool sequence_table::extend_slot(sequence& s, std::int32_t end, preparation& tod
   for (const block_source& from : std::exchange(s.sources, {})) {
     if (from.block * page_lines >= s.committed) break;
     if (!pool_.valid(from.claim)) {
+      // As many rows as planned, from further back: a slot that wraps must not place blocks of later ones.
+      end -= s.committed - from.block * page_lines;
       s.committed = from.block * page_lines;
       written = std::min(written, from.block);
       break;
