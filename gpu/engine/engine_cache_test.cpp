@@ -365,6 +365,24 @@ TEST(EngineCache, AForkOfASlotThatHasWrappedComputesWhatTheSlotLacks) {
   EXPECT_EQ(h.tokens(2), cold_answer(shape, {.keep = 0, .ring = 4}, prompt, 3));
 }
 
+TEST(EngineCache, ASlotThatChangesInAStepIsNoSourceInIt) {
+  harness h({.context = 128, .pages = 16}, {.layout = cache_layout::left});
+  const auto first = h.prompt(100);
+  const auto parted = joined({first.begin(), first.begin() + 37}, h.prompt(13, 5));
+  h.submit(h.make(1, 1, "a", first, 1));
+  h.run();
+  h.submit(h.make(2, 2, "a", parted, 1));
+  h.run();
+  ASSERT_TRUE(h.e->fork(2, 3, 50));
+  // Sequence 2 gets block 1 of sequence 1 in the step in which its fork asks for the one that was there.
+  h.submit(next_turn(h, 3, 2, {first.begin(), first.begin() + 80}, 3));
+  h.submit(next_turn(h, 4, 3, joined(parted, h.prompt(6, 7)), 3));
+  h.run();
+  EXPECT_EQ(h.started(3).reused, 64);
+  EXPECT_EQ(h.tokens(3), h.reference({first.begin(), first.begin() + 80}, 3));
+  EXPECT_EQ(h.tokens(4), h.reference(joined(parted, h.prompt(6, 7)), 3));
+}
+
 TEST(EngineCache, DenseSlotsCopyWhatOthersHave) {
   harness h({.context = 160, .pages = 20}, {.layout = cache_layout::left});
   h.submit(h.make(1, 1, "a", h.prompt(100), 4));
