@@ -7,6 +7,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <tuple>
+
 #include "tests/property/cpu_model.hpp"
 #include "tests/property/history.hpp"
 #include "tests/property/seeds.hpp"
@@ -54,23 +57,36 @@ TEST_P(cache_property, histories_equal_cold_runs) {
     ++done;
   }
   if (done == 0) GTEST_SKIP() << "no history of this part was asked for";
-  EXPECT_GT(reused, 0U);
+  EXPECT_TRUE(reused > 0 || done < 3);
 }
 
 INSTANTIATE_TEST_SUITE_P(part, cache_property, testing::Range(std::uint64_t{0}, parts));
 
 TEST(combinations, show_every_pair_that_is_allowed) {
   for (const std::uint64_t round : {0, 1, 2}) {
-    int lines_in_shards = 0;
-    int eager_rings_of_bf16 = 0;
-    for (const combination& c : all_pairs(round)) {
-      EXPECT_TRUE(validate(c.cache, tiny_kv_heads));
-      lines_in_shards += c.cache.shards == 2 && c.cache.scale == scale_span::head ? 1 : 0;
-      eager_rings_of_bf16 += c.cache.layout == cache_layout::ring && c.cache.type == line_type::bf16 ? 1 : 0;
+    std::set<std::tuple<cache_layout, line_type, scale_span>> types_of_layouts;
+    std::set<std::tuple<cache_update, line_type, scale_span>> types_of_updates;
+    std::set<std::tuple<std::int32_t, line_type, scale_span>> types_of_shards;
+    std::set<std::tuple<cache_layout, cache_update>> updates_of_layouts;
+    std::set<std::tuple<int, cache_layout>> layouts_of_models;
+    std::set<std::tuple<bool, bool>> stackings;
+    const auto all = all_pairs(round);
+    EXPECT_EQ(all.size(), round_size);
+    for (const auto& [model, o, threads] : all) {
+      EXPECT_TRUE(validate(o, tiny_kv_heads));
+      types_of_layouts.emplace(o.layout, o.type, o.scale);
+      types_of_updates.emplace(o.update, o.type, o.scale);
+      types_of_shards.emplace(o.shards, o.type, o.scale);
+      updates_of_layouts.emplace(o.layout, o.update);
+      layouts_of_models.emplace(model, o.layout);
+      stackings.emplace(o.stacked, o.stage_stacked);
     }
-    EXPECT_GT(lines_in_shards, 0);
-    EXPECT_GT(eager_rings_of_bf16, 0);
-    EXPECT_EQ(all_pairs(round).size(), round_size);
+    EXPECT_EQ(types_of_layouts.size(), 3U * 6);
+    EXPECT_EQ(types_of_updates.size(), 2U * 6);
+    EXPECT_EQ(types_of_shards.size(), 2U * 6 - 1) << "one scale for a line and two shards are refused";
+    EXPECT_EQ(updates_of_layouts.size(), 3U * 2);
+    EXPECT_EQ(layouts_of_models.size(), 3U * 3);
+    EXPECT_EQ(stackings.size(), 2U * 2);
   }
 }
 

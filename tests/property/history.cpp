@@ -47,7 +47,10 @@ void history::watch() {
   };
   backend_->after_finalize = [this] { check_dropped(); };
   backend_->before_clear = [this, lost](std::span<const page_id>) { return lost(fail_.clear); };
-  backend_->before_copy = [this, lost](std::span<const page_copy>) { return lost(fail_.copy); };
+  backend_->before_copy = [this, lost](std::span<const page_copy> copies) {
+    if (!fail_.copy) note_copies(copies);
+    return lost(fail_.copy);
+  };
   backend_->before_write = [](page_id) {};
 }
 

@@ -102,6 +102,8 @@ class history {
   void end(const live_turn& l, const turn_ended& e);
   void note_dropped(std::span<const std::int32_t> accepted);
   void check_dropped();
+  bool is_clear(page_id p) const;
+  void note_copies(std::span<const page_copy> copies);
   void check_no_foreign_lines();
   void check_lines(sequence_id id, const sequence& s);
   void check();

@@ -127,6 +127,19 @@ void history::check_dropped() {
     expect(backend_->lines_of(p, page_lines) == before, "a dropped line is in page {}", p);
 }
 
+bool history::is_clear(page_id p) const {
+  const auto lines = backend_->lines_of(p, page_lines);
+  return std::all_of(lines.begin(), lines.end(), [](std::byte x) { return x == std::byte{0}; });
+}
+
+void history::note_copies(std::span<const page_copy> copies) {
+  for (const page_copy& c : copies) {
+    const domain_id owner = page_owner_[c.from];
+    const domain_id before = std::exchange(page_owner_[c.to], owner);
+    expect(before == 0 || before == owner || is_clear(c.to), "page {} is copied behind another tenant's lines", c.to);
+  }
+}
+
 // Pages that another tenant wrote must have been cleared by the time a step uses them.
 void history::check_no_foreign_lines() {
   for (const auto& [id, q] : e_.sequences().all()) {
@@ -138,9 +151,7 @@ void history::check_no_foreign_lines() {
         const domain_id owner = std::exchange(page_owner_[p], q.tenant->domain);
         // A page with lines of this sequence was copied or computed for it.
         if (owner == 0 || owner == q.tenant->domain || b * page_lines < q.committed) continue;
-        const auto lines = backend_->lines_of(p, page_lines);
-        expect(std::all_of(lines.begin(), lines.end(), [](std::byte x) { return x == std::byte{0}; }),
-               "sequence {} gets page {} with another tenant's lines", id, p);
+        expect(is_clear(p), "sequence {} gets page {} with another tenant's lines", id, p);
       }
   }
 }
