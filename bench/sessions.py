@@ -5,30 +5,42 @@ conversation, beside llama-server's own counts where it has been built (bench/pe
     bench/sessions.py idle         [--sessions 1000] [--own 200] [--shared 2000] [--kv-type f16]
     bench/sessions.py conversation [--turns 50] [--peers build/peers]
 
-Both start what they measure on sockets of their own, with prompts as token ids. Needs httpx.
+Both start what they measure on sockets of their own, with prompts as token ids.
 """
 import argparse
+import http.client
+import json
 import os
 import pathlib
 import random
+import socket
 import subprocess
 import tempfile
 import time
-
-import httpx
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE_LINES = 32
 SESSION_BYTES = 2048
 
 
-class Server:
-    """A process and an httpx client on its socket; ends with the `with` block."""
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=600)
+        self.path = path
 
-    def __init__(self, command, client, log):
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+class Server:
+    """A process that serves HTTP on a Unix socket; ends with the `with` block."""
+
+    def __init__(self, command, path, log):
         self.log = open(log, "w+")
         self.process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
-        self.http = client
+        self.http = UnixConnection(path)
         end = time.monotonic() + 120
         while not self.answers():
             if self.process.poll() is not None or time.monotonic() > end:
@@ -38,15 +50,21 @@ class Server:
 
     def answers(self):
         try:
-            return self.http.get("/health").status_code == 200
-        except httpx.TransportError:
+            return self.ask("GET", "/health")[0] == 200
+        except (OSError, http.client.HTTPException):
+            self.http.close()
             return False
 
-    def post(self, path, **body):
-        got = self.http.post(path, json=body)
-        if got.status_code >= 300:
-            raise SystemExit(f"{path}: {got.status_code} {got.text[:500]}")
-        return got.json()
+    def ask(self, method, path, body=None):
+        self.http.request(method, path, None if body is None else json.dumps(body))
+        got = self.http.getresponse()
+        return got.status, json.loads(got.read())
+
+    def must(self, method, path, **body):
+        status, answer = self.ask(method, path, body or None)
+        if status >= 300:
+            raise SystemExit(f"{path}: {status} {answer}")
+        return answer
 
     def resident(self):
         """Resident bytes, and how many of them nobody else has."""
@@ -70,16 +88,14 @@ class Server:
 
 
 def kvernd(arguments, folder, *more):
-    socket = os.path.join(folder, "kvern.sock")
-    client = httpx.Client(transport=httpx.HTTPTransport(uds=socket), base_url="http://kvern", timeout=600)
-    return Server([arguments.kvernd, "--model", arguments.model, "--socket", socket, "--log-level", "warning", *more],
-                  client, os.path.join(folder, "kvernd.log"))
+    path = os.path.join(folder, "kvern.sock")
+    return Server([arguments.kvernd, "--model", arguments.model, "--socket", path, "--log-level", "warning", *more], path,
+                  os.path.join(folder, "kvernd.log"))
 
 
 def llama_server(binary, model, folder, context):
-    socket = os.path.join(folder, "llama.sock")
-    client = httpx.Client(transport=httpx.HTTPTransport(uds=socket), base_url="http://llama", timeout=600)
-    return Server([binary, "-m", model, "--host", socket, "-c", context, "-np", 1, "-t", os.cpu_count()], client,
+    path = os.path.join(folder, "llama.sock")
+    return Server([binary, "-m", model, "--host", path, "-c", context, "-np", 1, "-t", os.cpu_count()], path,
                   os.path.join(folder, "llama.log"))
 
 
@@ -88,7 +104,7 @@ def tokens(random_numbers, count):
 
 
 def complete(daemon, prompt, session, count):
-    return daemon.post("/v1/completions", prompt=prompt, session=session, max_tokens=count, temperature=0, ignore_eos=True,
+    return daemon.must("POST", "/v1/completions", prompt=prompt, session=session, max_tokens=count, temperature=0, ignore_eos=True,
                        return_token_ids=True)
 
 
@@ -96,21 +112,23 @@ def idle(arguments, folder):
     numbers = random.Random(1)
     system = tokens(numbers, arguments.shared)
     with kvernd(arguments, folder, "--kv-memory", arguments.kv_memory, "--kv-type", arguments.kv_type) as daemon:
-        warm = daemon.post("/v1/sessions")["id"]
+        warm = daemon.must("POST", "/v1/sessions")["id"]
         complete(daemon, tokens(numbers, 600), warm, 1)  # what the first request allocates is not a session's
-        daemon.http.delete(f"/v1/sessions/{warm}")
+        daemon.must("DELETE", f"/v1/sessions/{warm}")
+        time.sleep(1)  # the figures of /health lag behind a step
         rss_before, private_before = daemon.resident()
-        cache_before = daemon.http.get("/health").json()["cache"]
+        cache_before = daemon.must("GET", "/health")["cache"]
         computed = 0
         start = time.monotonic()
         for n in range(arguments.sessions):
-            id = daemon.post("/v1/sessions")["id"]
+            id = daemon.must("POST", "/v1/sessions")["id"]
             answer = complete(daemon, system + tokens(numbers, arguments.own), id, 1)
             computed += answer["kvern"]["cache"]["computed"]
             if (n + 1) % 100 == 0:
                 print(f"  {n + 1} sessions, {time.monotonic() - start:.0f} s", flush=True)
+        time.sleep(1)
         rss, private = daemon.resident()
-        health = daemon.http.get("/health").json()
+        health = daemon.must("GET", "/health")
     cache = health["cache"]
     pages = cache["pages_used"] - cache_before["pages_used"]
     full = arguments.shared // PAGE_LINES
@@ -137,7 +155,7 @@ def conversation(arguments, folder):
     context = sum(map(len, said)) + arguments.turns * arguments.answer + 64
     computed, lengths, answers = [], [], []
     with kvernd(arguments, folder, "--context", context) as daemon:
-        session, history = daemon.post("/v1/sessions")["id"], []
+        session, history = daemon.must("POST", "/v1/sessions")["id"], []
         for turn in said:
             history += turn
             answer = complete(daemon, history, session, arguments.answer)
@@ -159,7 +177,7 @@ def conversation(arguments, folder):
         counts, history = [], []
         for turn, answer in zip(said, answers):
             history += turn
-            got = server.post("/completion", prompt=history, n_predict=arguments.answer, cache_prompt=True, temperature=0,
+            got = server.must("POST", "/completion", prompt=history, n_predict=arguments.answer, cache_prompt=True, temperature=0,
                               ignore_eos=True, return_tokens=True, id_slot=0)
             counts.append(got["timings"]["prompt_n"])
             history = history + got["tokens"]

@@ -1,5 +1,6 @@
 // Decode steps of a real model with several caches: one set of weights, a KV store for each variant, steps taken in
-// turn so that a busy machine slows all alike. Prefixes are random lines: their values cost nothing and change nothing.
+// turn so that a busy machine slows all alike. With one thread times are of its processor, else of the wall. Prefixes
+// are random lines: their values cost nothing and change nothing.
 
 #include <fmt/format.h>
 
@@ -76,13 +77,14 @@ contender make_contender(const std::string& name, const decoder_config& config, 
   return made;
 }
 
-void take_step(contender& c, decoder_forward& forward, const std::vector<std::int32_t>& accepted, bool count) {
-  const double start = bench::seconds_now(false);
+void take_step(contender& c, decoder_forward& forward, const std::vector<std::int32_t>& accepted, bool of_thread,
+               bool count) {
+  const double start = bench::seconds_now(of_thread);
   c.store.begin(c.lines);
   forward.run(c.next, c.store);
-  const double ran = bench::seconds_now(false);
+  const double ran = bench::seconds_now(of_thread);
   if (const auto done = c.store.finalize(accepted); !done) bench::give_up(done.error());
-  const double end = bench::seconds_now(false);
+  const double end = bench::seconds_now(of_thread);
   if (!count) return;
   c.whole.push_back(end - start);
   c.finalize.push_back(end - ran);
@@ -121,7 +123,8 @@ int main(int argc, char** argv) {
   constexpr int warm_up = 3;
   for (int n = -warm_up; n < o.steps; ++n)
     for (std::size_t i = 0; i < all.size(); ++i)
-      take_step(all[(i + static_cast<std::size_t>(n + warm_up)) % all.size()], *forward, accepted, n >= 0);
+      take_step(all[(i + static_cast<std::size_t>(n + warm_up)) % all.size()], *forward, accepted, team.size() == 1,
+                n >= 0);
 
   fmt::print("{}, {} threads, batch {}, context {}, {} steps of each in turn\n", file->file_name(), team.size(),
              o.batch, o.context, o.steps);

@@ -18,6 +18,7 @@ constexpr int segment_blocks = 16;
 constexpr int segment_lines = segment_blocks * block_lines;
 
 constexpr std::size_t line_floats = 16;
+constexpr std::int64_t virtual_page = 4096;  // bytes, the smallest there are
 static_assert(attention_tile % line_floats == 0);
 
 /// The vectors of a sequence for one KV head: query head `v % group` of its row `v / group`.
@@ -212,15 +213,24 @@ struct worker {
     }
   }
 
-  /// While block `b` is computed, memory is asked for block b + 1, which is seen next: it may lie anywhere, so the
-  /// processor does not foresee it. Sets how far away it is; that is nothing when its lines are not in a page.
-  void fetch_next(const tile& t, int b, attention_block& block) const {
+  /// While block `b` is computed, memory is asked for block b + 1, if that is below `end` and so is seen next: it may
+  /// lie anywhere, and the processor does not foresee it. Sets how far away it is, which is nothing when its lines are
+  /// not in a page. Of block b + 2 one line in each page of virtual memory is asked for, so that addresses are
+  /// translated by then.
+  void fetch_next(const tile& t, int b, int end, attention_block& block) const {
     const step_sequence& sequence = args.what->sequences[static_cast<std::size_t>(t.sequence)];
     const shard_lines& shard = args.shards[static_cast<std::size_t>(t.shard)];
-    const bool paged = args.eager || sequence.committed > (b + 1) * block_lines;
-    const std::int64_t pages = paged ? page_of(sequence, b + 1) - page_of(sequence, b) : 0;
+    const auto paged = [&](int n) { return args.eager || sequence.committed > n * block_lines; };
+    const std::int64_t pages = paged(b + 1) ? page_of(sequence, b + 1) - page_of(sequence, b) : 0;
     block.fetch_k = pages * page_lines * shard.page_k.stride;
     block.fetch_v = pages * page_lines * shard.page_v.stride;
+    if (b + 2 >= end || !paged(b + 2)) return;
+    const std::int64_t first = std::int64_t{page_of(sequence, b + 2)} * page_lines;
+    const std::int64_t offset = (t.kv_head - shard.first_kv_head) * bytes_of(args.type) * args.head_dim;
+    for (const line_view& view : {shard.page_k, shard.page_v}) {
+      const std::byte* const from = view.base + first * view.stride + offset;
+      for (std::int64_t at = 0; at < page_lines * view.stride; at += virtual_page) __builtin_prefetch(from + at);
+    }
   }
 
   /// Bytes from the values of a tile's head to its scales.
@@ -296,11 +306,9 @@ struct worker {
       block.begin = lines.begin;
       block.end = lines.end;
       find_lines(t, b, block);
-      const bool last_one = b + 1 == seen.kept.end || b + 1 == seen.recent.end;
-      if (last_one)
-        block.fetch_k = block.fetch_v = 0;
-      else
-        fetch_next(t, b, block);
+      block.fetch_k = block.fetch_v = 0;
+      const int end = b < seen.kept.end ? seen.kept.end : seen.recent.end;
+      if (b + 1 < end) fetch_next(t, b, end, block);
       table.attend(block);
     });
     if (into == nullptr) clear(all, t.vectors);
