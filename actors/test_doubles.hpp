@@ -104,6 +104,7 @@ class recording_sink : public generation_sink {
     if (finished()) out_of_order_ = true;
     const bool opens = std::holds_alternative<started_event>(event) || std::holds_alternative<refused_event>(event);
     if (opens != events_.empty()) out_of_order_ = true;
+    finished_ = finished_ || std::holds_alternative<end_event>(event) || std::holds_alternative<refused_event>(event);
     events_.push_back(std::move(event));
     changed_.notify_all();
   }
@@ -169,7 +170,7 @@ class recording_sink : public generation_sink {
   std::int64_t count() const {
     return std::ranges::count_if(events_, [](const auto& e) { return std::holds_alternative<T>(e); });
   }
-  bool finished() const { return count<end_event>() + count<refused_event>() > 0; }
+  bool finished() const { return finished_; }
   std::string joined() const {
     std::string out;
     for (const auto& event : events_) {
@@ -182,6 +183,7 @@ class recording_sink : public generation_sink {
   std::condition_variable changed_;
   std::vector<generation_event> events_;
   bool out_of_order_ = false;
+  bool finished_ = false;
 };
 
 /// Renders messages as "<|user|>content" each, or says what it is told to.

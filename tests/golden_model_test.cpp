@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
+#include <optional>
 #include <random>
 #include <string>
 
@@ -21,6 +22,7 @@ namespace json = boost::json;
 struct real_model {
   const char* name;
   double fast_kl;        ///< what llama.cpp is at with 8 bits, and 10 % that its own variants differ by
+  double coarse_kl;      ///< of int8 lines with one scale for a whole head: 256 values are coarser than 64
   int first_length;      ///< of the random prompts
   int longer_by;         ///< the next one
   std::int32_t from;     ///< position whose logits are the first to be compared: a large vocabulary's take memory
@@ -47,10 +49,14 @@ class golden_model : public testing::TestWithParam<real_model> {
   std::filesystem::path model_;
 };
 
-/// Mean KL of the reference's distribution, as its twenty likeliest tokens and one bucket for the rest, to the
-/// backend's.
-double mean_kl(backend& b, const json::array& texts) {
-  double sum = 0;
+struct quality {
+  double kl = 0;   ///< mean, of the reference's distribution, as its twenty likeliest tokens and one bucket for the
+                   ///< rest, to the backend's
+  double nll = 0;  ///< mean negative log-likelihood of the texts' tokens
+};
+
+quality measure(backend& b, const json::array& texts) {
+  quality sum;
   std::size_t count = 0;
   for (const auto& text : texts) {
     const auto ids = json::value_to<test::tokens>(text.at("ids"));
@@ -73,32 +79,44 @@ double mean_kl(backend& b, const json::array& texts) {
       }
       // The stored logarithms have five decimals: a rest below that is noise.
       if (p_rest > 1e-4) kl += p_rest * std::log(p_rest / std::max(q_rest, 1e-12));
-      sum += kl;
+      sum.kl += kl;
+      const auto next = static_cast<std::size_t>(ids[static_cast<std::size_t>(position) + 1]);
+      sum.nll += std::log(all) - (static_cast<double>(logits[next]) - largest);
       ++count;
     });
   }
-  return sum / static_cast<double>(count);
+  return {.kl = sum.kl / static_cast<double>(count), .nll = sum.nll / static_cast<double>(count)};
 }
 
 TEST_P(golden_model, distributions_are_near_the_reference) {
   const auto logprobs = json::parse(test::read_file(reference("logprobs", "json")));
   const auto& texts = logprobs.at("texts").as_array();
   // Fine: f16 lines alone cost 4e-7, 15-bit activations 2e-7.
+  constexpr auto group = scale_span::group;
   struct {
     activation_mode mode;
     line_type kv;
+    scale_span scale;
     double most;
-  } const cases[] = {{activation_mode::fine, line_type::f16, 1e-5},
-                     {activation_mode::fine, line_type::f32, 1e-5},
-                     {activation_mode::fast, line_type::f16, GetParam().fast_kl}};
+  } const cases[] = {{activation_mode::fine, line_type::f32, group, 1e-5},
+                     {activation_mode::fine, line_type::f16, group, 1e-5},
+                     {activation_mode::fine, line_type::bf16, group, 1e-4},
+                     {activation_mode::fine, line_type::int8, group, 1e-3},
+                     {activation_mode::fine, line_type::int8, scale_span::head, GetParam().coarse_kl},
+                     {activation_mode::fine, line_type::int8, scale_span::line, GetParam().coarse_kl},
+                     {activation_mode::fast, line_type::f16, group, GetParam().fast_kl}};
+  std::optional<double> exact_nll;  // of f32 lines
   for (const auto& c : cases) {
-    const auto b = test::load(model_, {.context = 2048, .cache = {.type = c.kv}, .activations = c.mode});
-    const double kl = mean_kl(*b, texts);
-    std::cout << fmt::format("{} activations, {} lines: mean KL {:.2e}\n",
-                             c.mode == activation_mode::fine ? "fine" : "fast", c.kv == line_type::f16 ? "f16" : "f32",
-                             kl);
-    EXPECT_LE(kl, c.most);
-    EXPECT_GE(kl, -1e-6);
+    const auto b =
+        test::load(model_, {.context = 2048, .cache = {.type = c.kv, .scale = c.scale}, .activations = c.mode});
+    const quality q = measure(*b, texts);
+    if (!exact_nll) exact_nll = q.nll;
+    std::cout << fmt::format("{} activations, {} lines{}: mean KL {:.2e}, perplexity {:.4f} ({:+.3f} %)\n",
+                             c.mode == activation_mode::fine ? "fine" : "fast", to_string(c.kv),
+                             c.kv == line_type::int8 ? fmt::format(" ({})", to_string(c.scale)) : "", q.kl,
+                             std::exp(q.nll), 100 * std::expm1(q.nll - *exact_nll));
+    EXPECT_LE(q.kl, c.most);
+    EXPECT_GE(q.kl, -1e-6);
   }
 }
 
@@ -166,8 +184,8 @@ TEST_P(golden_model, instruction_sets_agree_to_the_bit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(real, golden_model,
-                         testing::Values(real_model{"smollm2", 2.4e-3, 20, 13, 15, 49000},
-                                         real_model{"gemma3", 4.4e-3, 40, 3, 36, 240000}),
+                         testing::Values(real_model{"smollm2", 2.4e-3, 1e-3, 20, 13, 15, 49000},
+                                         real_model{"gemma3", 4.4e-3, 5e-3, 40, 3, 36, 240000}),
                          [](const auto& i) { return std::string(i.param.name); });
 
 }  // namespace

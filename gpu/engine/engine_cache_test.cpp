@@ -131,6 +131,19 @@ TEST(EngineCache, ARunningSequenceIsForked) {
   EXPECT_EQ(h.tokens(1), h.reference(h.prompt(40), 30));
 }
 
+TEST(EngineCache, AForkOfATurnWithAnExcludedTailHasNoTail) {
+  harness h;
+  h.warm_up();
+  turn t = h.make(1, 1, "a", h.prompt(60), 20);
+  t.exclude_tail = 10;
+  h.submit(t);
+  while (h.tokens(1).size() < 3) h.step();
+  ASSERT_TRUE(h.e->fork(1, 2, 62));
+  EXPECT_EQ(h.e->describe(2)->committed, 50);
+  EXPECT_EQ(h.e->describe(2)->reusable, 50);
+  EXPECT_EQ(h.e->describe(2)->tokens, 62);
+}
+
 TEST(EngineCache, RewindKeepsWhatIsBefore) {
   harness h;
   h.submit(h.make(1, 1, "a", h.prompt(100), 5));
@@ -321,6 +334,68 @@ TEST(EngineCache, AnImportIsCheckedBeforeAnythingIsTouched) {
 }
 
 // In the dense layouts a slot serves one sequence; what another has is copied.
+TEST(EngineCache, ABlockThatAPromptPartsFromWithinIsNotKeptBehindTheWindow) {
+  const fake_backend::shape shape{.context = 128, .pages = 11, .windows = {0, 20}};
+  harness h(shape);
+  const auto first = h.prompt(40);
+  const auto other = joined({first.begin(), first.begin() + 5}, h.prompt(65, 9));
+  h.submit(h.make(1, 1, "a", first, 1));
+  h.run();
+  h.submit(h.make(2, 2, "a", other, 3));
+  h.run();
+  // Takes the page that sequence 2 does not see any more: the index has that block in one table only.
+  h.submit(h.make(3, 3, "a", h.prompt(20, 4), 1));
+  h.run();
+  ASSERT_EQ(h.e->stats().evicted_pages, 1U);
+  h.submit(next_turn(h, 4, 1, other, 1));
+  h.run();
+  EXPECT_EQ(h.started(4).reused, 64);
+  EXPECT_EQ(h.e->rewind(1, 20).value_or(-1), 0);
+  const std::vector<token_id> shorter(other.begin(), other.begin() + 21);
+  h.submit(next_turn(h, 5, 1, shorter, 4));
+  h.run();
+  EXPECT_EQ(h.tokens(5), cold_answer(shape, {}, shorter, 4));
+}
+
+TEST(EngineCache, AForkOfASlotThatHasWrappedComputesWhatTheSlotLacks) {
+  const fake_backend::shape shape{.context = 128, .pages = 12};
+  harness h(shape, {.layout = cache_layout::ring});
+  h.backend->skip_copy = [](const page_copy& c) {
+    EXPECT_GE(c.from, 0) << "a copy of a page that is not there";
+    return c.from < 0;
+  };
+  turn t = h.make(1, 1, "a", h.prompt(128), 14);
+  t.overflow = overflow_policy::rotate;
+  h.submit(t);
+  h.run();
+  ASSERT_TRUE(h.e->fork(1, 2, 128));
+  const auto prompt = joined(h.prompt(128), h.prompt(9, 5));
+  t = next_turn(h, 2, 2, prompt, 3);
+  t.overflow = overflow_policy::rotate;
+  h.submit(t);
+  h.run();
+  EXPECT_EQ(h.ended(2).reason, finish_reason::length);
+  EXPECT_EQ(h.tokens(2), cold_answer(shape, {.keep = 0, .ring = 4}, prompt, 3));
+}
+
+TEST(EngineCache, ASlotThatChangesInAStepIsNoSourceInIt) {
+  harness h({.context = 128, .pages = 16}, {.layout = cache_layout::left});
+  const auto first = h.prompt(100);
+  const auto parted = joined({first.begin(), first.begin() + 37}, h.prompt(13, 5));
+  h.submit(h.make(1, 1, "a", first, 1));
+  h.run();
+  h.submit(h.make(2, 2, "a", parted, 1));
+  h.run();
+  ASSERT_TRUE(h.e->fork(2, 3, 50));
+  // Sequence 2 gets block 1 of sequence 1 in the step in which its fork asks for the one that was there.
+  h.submit(next_turn(h, 3, 2, {first.begin(), first.begin() + 80}, 3));
+  h.submit(next_turn(h, 4, 3, joined(parted, h.prompt(6, 7)), 3));
+  h.run();
+  EXPECT_EQ(h.started(3).reused, 64);
+  EXPECT_EQ(h.tokens(3), h.reference({first.begin(), first.begin() + 80}, 3));
+  EXPECT_EQ(h.tokens(4), h.reference(joined(parted, h.prompt(6, 7)), 3));
+}
+
 TEST(EngineCache, DenseSlotsCopyWhatOthersHave) {
   harness h({.context = 160, .pages = 20}, {.layout = cache_layout::left});
   h.submit(h.make(1, 1, "a", h.prompt(100), 4));

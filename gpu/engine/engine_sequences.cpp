@@ -22,8 +22,14 @@ result<void> engine_impl::fork(sequence_id from, sequence_id to, std::int64_t le
   if (sequences_.find(to) != nullptr) return fail("invalid_request", "The new sequence exists already.");
   if (length < 0 || length > static_cast<std::int64_t>(parent->tokens.size()))
     return fail("invalid_request", fmt::format("The sequence has {} tokens.", parent->tokens.size()));
+  // The tail that a running turn keeps out of the cache is not passed on either.
+  const turn_record* t = parent->turn;
+  const std::int64_t cacheable = t == nullptr || !t->started || t->request.exclude_tail == 0
+                                     ? parent->committed
+                                     : std::max<std::int64_t>(0, t->prompt_size - t->request.exclude_tail);
   sequence& child = sequences_.create(to, *parent->tenant);
-  sequences_.fork(*sequences_.find(from), child, static_cast<std::int32_t>(length));
+  sequences_.fork(*sequences_.find(from), child, static_cast<std::int32_t>(length),
+                  static_cast<std::int32_t>(std::min({length, cacheable, std::int64_t{parent->committed}})));
   return {};
 }
 

@@ -115,7 +115,8 @@ reuse sequence_table::find_paged(const sequence* s, std::span<const token_id> to
       const frame_claim c = claim_at(t, b);
       const bool is_own = c.frame != no_frame && c == own_claim(t, b);
       if (!seen[i]) {
-        if (!is_own) found.claims[i] = {};
+        // Its own block stays for a later rewind, unless the prompt parts from it within.
+        if (!is_own || own < std::min((b + 1) * page_lines, lines)) found.claims[i] = {};
         continue;
       }
       from_others = from_others || !is_own;
@@ -142,7 +143,10 @@ std::int32_t sequence_table::donated(const tenant_account& tenant, const sequenc
   const auto known = static_cast<std::int32_t>(std::min(from->tokens.size(), tokens.size()));
   const std::int32_t lines =
       common_lines(agreeing(from->tokens, tokens, std::min(known, from->committed)), from->rotate, rotate);
-  return slot_has(*from, lines) ? lines : 0;
+  // All of them are copied, the ones that the next row does not see too: a slot that has wrapped lacks some.
+  std::int32_t blocks = 0;
+  while (blocks < blocks_for(lines) && page(*from, 0, blocks) != no_page) ++blocks;
+  return std::min(lines, blocks * page_lines);
 }
 
 reuse sequence_table::find_dense(const tenant_account& tenant, const sequence* s, std::span<const token_id> tokens,

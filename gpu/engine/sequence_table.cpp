@@ -262,16 +262,26 @@ bool sequence_table::extend_slot(sequence& s, std::int32_t end, preparation& tod
   }
   const std::int32_t slot = s.frames.front().claim.frame;
   std::int32_t written = s.committed / page_lines;
+  // By the copies for sequences before this one, which run first.
+  const auto earlier = static_cast<std::ptrdiff_t>(todo.copies.size());
+  const auto is_overwritten = [&](page_id p) {
+    return std::any_of(todo.copies.begin(), todo.copies.begin() + earlier,
+                       [p](const page_copy& c) { return c.to == p; });
+  };
+  bool first_copy = true;
   for (const block_source& from : std::exchange(s.sources, {})) {
     if (from.block * page_lines >= s.committed) break;
-    if (!pool_.valid(from.claim)) {
+    if (!pool_.valid(from.claim) || is_overwritten(from.page)) {
+      // As many rows as planned, from further back: a slot that wraps must not place blocks of later ones.
+      end -= s.committed - from.block * page_lines;
       s.committed = from.block * page_lines;
       written = std::min(written, from.block);
       break;
     }
     const page_id to = geometry_.slot_page(slot, from.table, from.block);
     if (to == from.page) continue;
-    if (from.block < written || todo.copies.empty()) todo.at_stake.emplace_back(&s, from.block * page_lines);
+    if (from.block < written || std::exchange(first_copy, false))
+      todo.at_stake.emplace_back(&s, from.block * page_lines);
     written = std::min(written, from.block);
     todo.copies.push_back({.from = from.page, .to = to, .lines = from.lines});
   }
@@ -327,9 +337,9 @@ void sequence_table::cut(sequence& s, std::int32_t length) {
   s.blocks = blocks;
 }
 
-void sequence_table::fork(const sequence& from, sequence& to, std::int32_t length) {
+void sequence_table::fork(const sequence& from, sequence& to, std::int32_t length, std::int32_t committed) {
   to.tokens.assign(from.tokens.begin(), from.tokens.begin() + length);
-  to.committed = std::min(from.committed, length);
+  to.committed = committed;
   to.rotate = from.rotate;
   ++epoch_;
   if (geometry_.dense()) {

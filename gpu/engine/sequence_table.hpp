@@ -143,8 +143,8 @@ class sequence_table {
 
   /// Drops the lines and tokens from `length` on.
   void cut(sequence& s, std::int32_t length);
-  /// Makes `to` with the first `length` tokens of `from`, sharing their frames.
-  void fork(const sequence& from, sequence& to, std::int32_t length);
+  /// Makes `to` with the first `length` tokens of `from` and the first `committed` of its lines, sharing their frames.
+  void fork(const sequence& from, sequence& to, std::int32_t length, std::int32_t committed);
 
   /// Frees up to `count` idle frames of a tenant. Returns how many.
   std::int32_t evict(tenant_account& tenant, std::int32_t count);

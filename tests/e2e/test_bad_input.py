@@ -93,7 +93,8 @@ def test_prompts_of_edge_sizes(daemon):
     refused(daemon, {"prompt": [10**9]}, path="/v1/completions")
     refused(daemon, {"prompt": [-1]}, path="/v1/completions")
     refused(daemon, {"prompt": 7}, path="/v1/completions")
-    full = daemon.post("/v1/completions", prompt=[5] * 8191, max_tokens=5, ignore_eos=True).json()
+    refused(daemon, {"prompt": [5] * 8191, "max_tokens": 5}, path="/v1/completions", code="context_length_exceeded")
+    full = daemon.post("/v1/completions", prompt=[5] * 8191, max_tokens=5, ignore_eos=True, overflow="stop").json()
     assert full["usage"]["completion_tokens"] == 1 and full["choices"][0]["finish_reason"] == "length"
     refused(daemon, {"prompt": "x", "max_tokens": 0}, path="/v1/completions")
 
@@ -103,7 +104,7 @@ def test_template_refusals_are_the_callers_error(daemon):
     assert refused(daemon, deep)["type"] == "invalid_request_error"
 
 
-LONG = {"prompt": "Once upon a time", "max_tokens": 8000, "ignore_eos": True, "stream": True}
+LONG = {"prompt": "Once upon a time", "ignore_eos": True, "stream": True}
 
 
 def idle(daemon):

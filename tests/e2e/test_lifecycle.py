@@ -93,7 +93,7 @@ def test_socket_mode(tmp_path):
         assert os.stat(running.socket).st_mode & 0o777 == 0o660
 
 
-LONG = {"prompt": "Once upon a time", "max_tokens": 8000, "ignore_eos": True, "stream": True}
+LONG = {"prompt": "Once upon a time", "ignore_eos": True, "stream": True}
 
 
 @pytest.mark.parametrize("prompt", ["Once upon a time", [5] * 8000])
