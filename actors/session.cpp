@@ -163,6 +163,7 @@ void session::stop(error why, bool and_quit) {
 void session::over() {
   const bool more = submitted_ && turn_->told() > std::ssize(history_.tokens);
   turn_.reset();
+  history_.tokens.shrink_to_fit();  // an idle session keeps no more than it needs
   submitted_ = false;
   if (who_.id.empty()) return quit();
   // An end token, and what came with the last text that could not be delivered: the client has none of it.

@@ -219,6 +219,8 @@ void engine_impl::end_turn(turn_record& t, finish_reason reason, error why, std:
       stays = std::min(stays, std::max<std::int64_t>(0, t.prompt_size - t.request.exclude_tail));
     if (reason == finish_reason::cancelled && t.keep_at_end >= 0) stays = std::min(stays, t.keep_at_end);
     sequences_.cut(s, static_cast<std::int32_t>(stays));
+    s.tokens.shrink_to_fit();  // an idle sequence keeps no more than it needs
+    s.frames.shrink_to_fit();
     const std::int64_t wanted = t.request.max_tokens;
     ended.context_full = reason == finish_reason::length && t.request.overflow != overflow_policy::rotate &&
                          (wanted < 0 || t.limit < wanted);
