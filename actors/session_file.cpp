@@ -1,12 +1,14 @@
 #include "actors/session_file.hpp"
 
 #include <fmt/format.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <charconv>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -24,6 +26,8 @@ using gpu::tensor_type;
 
 constexpr std::string_view format_name = "kvern-session-1";
 constexpr std::uint64_t most_metadata = 1 << 16;
+constexpr std::string_view no_checksum = "xxh3-128:00000000000000000000000000000000";
+constexpr std::size_t checksum_prefix = 9;
 constexpr std::uint64_t header_bytes_of_a_layer = 5 * 160;  // five tensors with their names, shapes and offsets
 
 std::unexpected<error> invalid(std::string what) {
@@ -122,6 +126,18 @@ void write_integers(std::span<std::byte> to, std::span<const std::int32_t> value
   if (!values.empty()) std::memcpy(to.data(), values.data(), values.size_bytes());
 }
 
+/// The checksum of a whole file, its own digits taken for zeros: they are where `checksum` stands in it first.
+std::optional<std::string> checksum_of(std::string_view file, std::string_view checksum) {
+  const auto at = file.find(checksum);
+  if (checksum.size() != no_checksum.size() || at == std::string_view::npos) return std::nullopt;
+  const std::string_view parts[] = {file.substr(0, at), no_checksum, file.substr(at + no_checksum.size())};
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(), &XXH3_freeState);
+  if (hash == nullptr || XXH3_128bits_reset(hash.get()) == XXH_ERROR) return std::nullopt;
+  for (const auto part : parts) XXH3_128bits_update(hash.get(), part.data(), part.size());
+  const XXH128_hash_t digest = XXH3_128bits_digest(hash.get());
+  return fmt::format("{}{:016x}{:016x}", no_checksum.substr(0, checksum_prefix), digest.high64, digest.low64);
+}
+
 }  // namespace
 
 std::uint64_t max_session_file_bytes(const gpu::backend_info& info) {
@@ -145,7 +161,8 @@ std::string write_session_file(const session_file_terms& terms, const gpu::seque
                               {"kv_type", std::string(name_of(info.type))},
                               {"committed", std::to_string(state.committed)},
                               {"rotation_keep", std::to_string(state.rotate.keep)},
-                              {"rotation_ring", std::to_string(state.rotate.ring)}};
+                              {"rotation_ring", std::to_string(state.rotate.ring)},
+                              {"checksum", std::string(no_checksum)}};
   if (info.type == gpu::line_type::int8) metadata.emplace("int8_scale", name_of(info.scale));
 
   std::vector<tensor_spec> specs{{"tokens", tensor_type::i32, {state.tokens.size()}}};
@@ -187,7 +204,9 @@ std::string write_session_file(const session_file_terms& terms, const gpu::seque
     }
     for (; block != end; ++block) block->bytes = {};
   }
-  return writer.take();
+  auto file = writer.take();
+  if (const auto sum = checksum_of(file, no_checksum)) file.replace(file.find(no_checksum), sum->size(), *sum);
+  return file;
 }
 
 /// Reads and checks a file; the steps in order.
@@ -207,10 +226,17 @@ class session_file_reader {
     }
     if (used_ != file_.tensors.size()) return invalid("it has tensors that do not belong to a session");
     out_.line_bytes_ = terms_.info.page_bytes / page_lines;
-    return {};
+    return check_sum();
   }
 
  private:
+  result<void> check_sum() const {
+    const auto given = file_.metadata.find("checksum");
+    if (given == file_.metadata.end() || checksum_of(out_.file_, given->second) != given->second)
+      return invalid("its checksum is not that of its content: it was damaged or changed");
+    return {};
+  }
+
   result<void> check_origin() const {
     const auto text = [&](std::string_view key) {
       const auto found = file_.metadata.find(key);

@@ -57,7 +57,7 @@ struct engine_stats {
 /// What the cache holds of a sequence. Pages count in all tables.
 struct sequence_info {
   std::int64_t tokens = 0;
-  std::int64_t committed = 0;  ///< lines computed and not dropped since; what a longer prompt would reuse is `reusable`
+  std::int64_t committed = 0;  ///< its lines that are there: computed, and neither dropped nor evicted since
   std::int64_t reusable = 0;
   std::int64_t forgotten = 0;  ///< by rotation
   std::int32_t pages = 0;
@@ -126,7 +126,7 @@ class engine {
 
   /// For import: makes a sequence without lines, takes its pages one by one, and makes them valid. A sequence whose
   /// import has not ended cannot have a turn; release it to give up. Errors: `not_found`, `invalid_request`,
-  /// `out_of_pages`, the backend's (then the sequence is released).
+  /// `session_file_mismatch` (another context), `out_of_pages`, the backend's (then the sequence is released).
   virtual result<void> begin_import(sequence_id id, const std::string& tenant, sequence_state state) = 0;
   virtual result<void> import_block(sequence_id id, const block_lines& lines) = 0;
   virtual result<void> end_import(sequence_id id) = 0;

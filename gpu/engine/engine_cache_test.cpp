@@ -307,6 +307,47 @@ TEST(EngineCache, WhatIsExportedIsReusedWhereItIsImported) {
   }
 }
 
+// Nobody can vouch for what a file says: its lines serve the sequence they were imported for, and no other.
+TEST(EngineCache, ImportedLinesAreNotShared) {
+  harness h;
+  ASSERT_TRUE(h.e->begin_import(1, "a", {.tokens = h.prompt(64), .committed = 64}));
+  const std::vector<std::byte> lies(32 * sizeof(std::uint64_t), std::byte{7});
+  for (const std::int32_t block : {0, 1})
+    ASSERT_TRUE(h.e->import_block(1, {.table = 0, .block = block, .lines = 32, .bytes = lies}));
+  ASSERT_TRUE(h.e->end_import(1));
+  const auto prompt = joined(h.prompt(64), h.prompt(40, 1));
+  h.submit(next_turn(h, 1, 1, prompt, 3));
+  h.run();
+  EXPECT_EQ(h.started(1).reused, 64);
+  EXPECT_NE(h.tokens(1), h.reference(prompt, 3)) << "its own client gets what its file says";
+  ASSERT_TRUE(h.e->fork(1, 2, 100));
+  h.submit(next_turn(h, 2, 2, prompt, 3));
+  h.submit(h.make(3, 3, "a", prompt, 3));
+  h.run();
+  EXPECT_EQ(h.started(3).reused, 0);
+  EXPECT_EQ(h.tokens(3), h.reference(prompt, 3));
+  h.e->rewind(1, 0);
+  h.submit(next_turn(h, 4, 1, prompt, 3));
+  h.run();
+  EXPECT_EQ(h.tokens(4), h.reference(prompt, 3)) << "with its lines gone it is as good as any";
+}
+
+TEST(EngineCache, ExportGivesWhatIsThere) {
+  for (const cache_layout layout : {cache_layout::paged, cache_layout::left}) {
+    harness h({.context = 128, .pages = 8}, {.layout = layout});
+    h.submit(h.make(1, 1, "a", h.prompt(100), 4));
+    h.run();
+    ASSERT_TRUE(h.e->fork(1, 2, 103));
+    EXPECT_EQ(h.e->state_of(2)->committed, layout == cache_layout::paged ? 103 : 0) << "a fork without a slot yet";
+    h.submit(h.make(2, 3, "a", h.prompt(120, 1), 8));
+    h.submit(h.make(3, 4, "a", h.prompt(120, 2), 8));
+    h.run();
+    const auto state = h.e->state_of(1);
+    EXPECT_EQ(state->committed, 0) << "evicted";
+    EXPECT_EQ(h.e->describe(1)->committed, 0);
+  }
+}
+
 TEST(EngineCache, AnImportIsCheckedBeforeAnythingIsTouched) {
   harness h;
   const auto code = [&](sequence_state s) {
@@ -317,8 +358,8 @@ TEST(EngineCache, AnImportIsCheckedBeforeAnythingIsTouched) {
   EXPECT_EQ(code({.tokens = {1, 2}, .committed = -1}), "invalid_request");
   EXPECT_EQ(code({.tokens = {1, 64}, .committed = 1}), "invalid_request");
   EXPECT_EQ(code({.tokens = {1, -1}, .committed = 1}), "invalid_request");
-  EXPECT_EQ(code({.tokens = h.prompt(513), .committed = 513}), "invalid_request");
-  EXPECT_EQ(code({.tokens = {1}, .committed = 1, .rotate = {.keep = 1, .ring = 99}}), "invalid_request");
+  EXPECT_EQ(code({.tokens = h.prompt(513), .committed = 513}), "session_file_mismatch");
+  EXPECT_EQ(code({.tokens = {1}, .committed = 1, .rotate = {.keep = 1, .ring = 99}}), "session_file_mismatch");
   EXPECT_EQ(h.e->stats().sequences, 0);
   EXPECT_EQ(code({.tokens = h.prompt(40), .committed = 40}), "");
   EXPECT_EQ(code({.tokens = h.prompt(40), .committed = 40}), "invalid_request") << "it exists";

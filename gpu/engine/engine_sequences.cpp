@@ -58,8 +58,8 @@ std::optional<sequence_info> engine_impl::describe(sequence_id id) const {
   if (s == nullptr) return std::nullopt;
   sequence_info out;
   out.tokens = static_cast<std::int64_t>(s->tokens.size());
-  out.committed = s->committed;
-  out.reusable = s->turn != nullptr ? s->committed : reusable(*s);
+  out.committed = sequences_.lines_there(*s);
+  out.reusable = s->turn != nullptr ? out.committed : reusable(*s);
   out.forgotten = forgotten(*s);
   const frame_pool& pool = sequences_.pool();
   for (const held_frame& f : s->frames) {
@@ -92,7 +92,7 @@ reuse_estimate engine_impl::estimate(const std::string& tenant, sequence_id id,
 result<sequence_state> engine_impl::state_of(sequence_id id) const {
   const sequence* s = sequences_.find(id);
   if (s == nullptr || s->importing) return not_found();
-  return sequence_state{.tokens = s->tokens, .committed = s->committed, .rotate = s->rotate};
+  return sequence_state{.tokens = s->tokens, .committed = sequences_.lines_there(*s), .rotate = s->rotate};
 }
 
 result<block_lines> engine_impl::read_block(sequence_id id, std::int32_t table, std::int32_t block) const {
@@ -130,13 +130,14 @@ result<void> engine_impl::begin_import(sequence_id id, const std::string& tenant
   const auto tokens = static_cast<std::int64_t>(state.tokens.size());
   if (state.committed < 0 || state.committed > tokens || tokens >= backend_->info().max_position)
     return bad(fmt::format("{} lines of {} tokens cannot be imported.", state.committed, tokens));
+  const auto mismatch = [](std::string message) { return fail("session_file_mismatch", std::move(message)); };
   const rotation& r = state.rotate;
   if (r != rotation{}) {
-    if (options_.layout == cache_layout::left) return bad("A rotated history needs another layout than \"left\".");
+    if (options_.layout == cache_layout::left) return mismatch("A rotated history needs another layout than \"left\".");
     if (r.keep < 0 || r.ring < 1 || r.keep + r.ring != context_ / page_lines)
-      return bad("The history was rotated within another context than this server's.");
+      return mismatch("The history was rotated within another context than this server's.");
   } else if (state.committed > context_) {
-    return bad(fmt::format("{} lines do not fit this server's context of {}.", state.committed, context_));
+    return mismatch(fmt::format("{} lines do not fit this server's context of {}.", state.committed, context_));
   }
   for (const token_id token : state.tokens)
     if (token < 0 || token >= backend_->info().vocab) return bad("A token is not one of the model's vocabulary.");
@@ -145,6 +146,7 @@ result<void> engine_impl::begin_import(sequence_id id, const std::string& tenant
   s.committed = state.committed;
   s.rotate = r;
   s.importing = true;
+  s.unvouched = true;
   return {};
 }
 

@@ -139,6 +139,7 @@ void sequence_table::start(sequence& s, const reuse& found, const rotation& rota
   s.published = 0;
   s.trimmed = -1;
   s.donor = 0;
+  s.unvouched = s.unvouched && found.lines > 0;
   use_visible(s);
   ++epoch_;
 }
@@ -190,6 +191,20 @@ std::int32_t sequence_table::copies_before_write(const sequence& s) const {
   return copies;
 }
 
+std::int32_t sequence_table::lines_there(const sequence& s) const {
+  const auto sees_all = [&](std::int32_t position) {
+    bool all = true;
+    for (std::int32_t t = 0; t < geometry_.tables() && all; ++t)
+      for_visible_blocks(s.rotate, geometry_.window(t), position, [&](std::int32_t first, std::int32_t end) {
+        for (; first < end && all; ++first) all = page(s, t, first) != no_page;
+      });
+    return all;
+  };
+  std::int32_t lines = s.committed;
+  while (lines > 0 && !sees_all(lines)) lines = (lines - 1) / page_lines * page_lines;
+  return lines;
+}
+
 std::int32_t sequence_table::exclusive(const sequence& s) const {
   return static_cast<std::int32_t>(std::count_if(s.frames.begin(), s.frames.end(), [this](const held_frame& f) {
     return f.used && pool_.users(f.claim.frame) == 1;
@@ -197,6 +212,7 @@ std::int32_t sequence_table::exclusive(const sequence& s) const {
 }
 
 void sequence_table::publish(sequence& s, std::span<const block_hash> chain, std::int32_t lines) {
+  if (s.unvouched) return;
   const std::int32_t end =
       std::min({lines / page_lines, plain_blocks(s.rotate), static_cast<std::int32_t>(chain.size()), s.blocks});
   for (; s.published < end; ++s.published)
@@ -234,6 +250,7 @@ void sequence_table::fork(const sequence& from, sequence& to, std::int32_t lengt
   to.tokens.assign(from.tokens.begin(), from.tokens.begin() + length);
   to.committed = committed;
   to.rotate = from.rotate;
+  to.unvouched = from.unvouched;
   ++epoch_;
   if (geometry_.dense()) {
     to.donor = from.frames.empty() && from.donor != 0 ? from.donor : from.id;

@@ -62,6 +62,8 @@ struct sequence {
   std::int32_t in_use = 0;         ///< frames with `used`
   bool running = false;
   bool importing = false;
+  /// Some of its lines came by import, or were computed on such: nobody can vouch for them, so they are not shared.
+  bool unvouched = false;
   std::int32_t published = 0;          ///< blocks of its turn's prompt that the index has been told of
   std::int32_t trimmed = -1;           ///< the block of `committed` when claims were last trimmed
   sequence_id donor = 0;               ///< dense: the sequence it was forked from and has no lines of yet; 0: none
@@ -122,6 +124,8 @@ class sequence_table {
   /// Frames to allocate for copies before a line is written behind `committed`. A shared frame that no other turn uses
   /// is seized instead when there is no room for a copy at all.
   std::int32_t copies_before_write(const sequence& s) const;
+  /// The longest prefix of its committed lines of which all that its next row sees is still there.
+  std::int32_t lines_there(const sequence& s) const;
   /// Its frames that no other running turn uses.
   std::int32_t exclusive(const sequence& s) const;
 
