@@ -96,10 +96,13 @@ void session::fork(fork_session& m) {
   // Sent from here, it comes before whatever this session does next to its sequence.
   ask<sequence_forked>(
       fork_sequence{who_.sequence, m.child_sequence, length, m.child},
-      [this, to, child, own, use = m.in_use](sequence_forked& said) mutable {
+      [this, to, child, own, sequence = m.child_sequence, use = m.in_use](sequence_forked& said) mutable {
         if (!said.state) return to.take().answer(std::unexpected(std::move(said.state.error())));
-        own.tokens = completed(std::move(said.state->tokens), own.tokens);
-        own.committed = said.state->committed;
+        // A turn may have begun that this session had not heard of: what its client was sent counts.
+        const auto& theirs = said.state->tokens;
+        const auto common = std::ranges::mismatch(theirs, own.tokens).in1 - theirs.begin();
+        if (common < std::ssize(theirs)) send(context_->worker, cut_sequence{sequence, common});
+        own.committed = std::min<std::int64_t>(said.state->committed, common);
         send(child->take(), take_over{std::move(own), to});
       },
       [this, to]() mutable { to.take().answer(std::unexpected(lost_worker())); });

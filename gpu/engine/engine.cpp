@@ -238,6 +238,7 @@ void engine_impl::end_turn(turn_record& t, finish_reason reason, error why, std:
   tenant.turns.erase(t.order);
   t.running ? --running_ : --tenant.waiting;
   s.turn = nullptr;
+  if (t.started) sequences_.trim(s);  // what a rotation has forgotten is not kept until the next turn
   sequences_.stop(s, idle_rank::unused);
   sequences_.set_rank(s, idle_rank::unused);
   turns_.erase(t.request.id);

@@ -374,6 +374,54 @@ TEST(EngineCache, AnImportIsCheckedBeforeAnythingIsTouched) {
   EXPECT_EQ(h.e->stats().pages_used, 0);
 }
 
+TEST(EngineCache, AnotherKeepAfterAWrapFindsWhatIsStillThere) {
+  for (const std::int32_t context : {256, 260}) {
+    const fake_backend::shape shape{.context = context, .pages = 4 * 9};
+    harness h(shape, {.layout = cache_layout::ring});
+    turn first = h.make(1, 1, "a", h.prompt(200), 80);  // wraps by a block or two
+    first.overflow = overflow_policy::rotate;
+    first.rotate_keep = 64;
+    h.submit(first);
+    h.run();
+    const auto history = joined(h.prompt(200), h.tokens(1));
+    turn other = next_turn(h, 2, 1, history, 20);
+    other.overflow = overflow_policy::rotate;
+    other.rotate_keep = 128;
+    h.submit(other);
+    h.run();
+    EXPECT_EQ(h.tokens(2), cold_answer(shape, {.keep = 4, .ring = 4}, history, 20));
+    turn plain = next_turn(h, 3, 1, {history.begin(), history.begin() + 250}, 3);
+    h.submit(plain);
+    h.run();
+    EXPECT_EQ(h.tokens(3), cold_answer(shape, {}, plain.prompt, 3));
+  }
+}
+
+TEST(EngineCache, AnImportTakesOneSlotAndNoMore) {
+  harness from({.context = 128, .pages = 8}), to({.context = 128, .pages = 8}, {.layout = cache_layout::left});
+  from.submit(from.make(1, 1, "a", from.prompt(100), 5));
+  from.run();
+  for (const sequence_id id : {1, 2}) {  // both slots hold an idle sequence
+    to.submit(to.make(id, id, "a", to.prompt(60, id), 1));
+    to.run();
+  }
+  ASSERT_TRUE(to.e->begin_import(7, "a", *from.e->state_of(1)));
+  for (const std::int32_t block : {3, 2, 1, 0}) ASSERT_TRUE(to.e->import_block(7, *from.e->read_block(1, 0, block)));
+  ASSERT_TRUE(to.e->end_import(7));
+  EXPECT_EQ(to.e->describe(7)->reusable, 104);
+  EXPECT_EQ(to.e->describe(1)->reusable, 0);
+  EXPECT_EQ(to.e->describe(2)->reusable, 60) << "the other's slot";
+}
+
+TEST(EngineCache, AnIdleRotatedSequenceHoldsItsContextAndNoMore) {
+  harness h({.context = 128, .pages = 40});
+  turn t = h.make(1, 1, "a", h.prompt(400), 1);
+  t.overflow = overflow_policy::rotate;
+  h.submit(t);
+  h.run();
+  EXPECT_LE(h.e->describe(1)->pages, 5);
+}
+
 // In the dense layouts a slot serves one sequence; what another has is copied.
 TEST(EngineCache, ABlockThatAPromptPartsFromWithinIsNotKeptBehindTheWindow) {
   const fake_backend::shape shape{.context = 128, .pages = 11, .windows = {0, 20}};

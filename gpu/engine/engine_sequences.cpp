@@ -158,9 +158,10 @@ result<void> engine_impl::import_block(sequence_id id, const block_lines& lines)
   if (lines.block < 0 || lines.block >= blocks_for(s->committed)) return bad("The block is behind the last line.");
   if (lines.lines != std::min(page_lines, s->committed - lines.block * page_lines))
     return bad("The block has another number of lines than its place asks for.");
-  if (!make_room()) return fail("out_of_pages", "The cache is full and all of it in use; try again.");
   std::vector<page_id> clear;
-  const page_id page = sequences_.import_page(*s, lines.table, lines.block, clear);
+  page_id page = sequences_.import_page(*s, lines.table, lines.block, clear);
+  if (page == no_page && sequences_.pool().free_frames() == 0 && make_room())
+    page = sequences_.import_page(*s, lines.table, lines.block, clear);
   if (page == no_page) return fail("out_of_pages", "The cache is full and all of it in use; try again.");
   auto done = prepare({.clear = std::move(clear), .copies = {}, .at_stake = {}});
   if (done) done = backend_->write(page, lines.lines, lines.bytes);

@@ -114,7 +114,8 @@ result<void> engine_impl::carry_out(const step_plan& plan, const std::vector<std
   auto allocated = allocate(plan, turns);
   // A dense slot may have come without all that was found.
   for (const turn_ref r : plan.started) tell_started(record(r), outputs);
-  for (const planned_rows& r : plan.rows) add_rows(record(r.of), r.rows);
+  // Without room for its rows the step fails; a sequence may have lost tokens by that.
+  for (const planned_rows& r : plan.rows) add_rows(record(r.of), allocated ? r.rows : 0);
   return allocated;
 }
 

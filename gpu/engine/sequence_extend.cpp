@@ -117,19 +117,17 @@ bool sequence_table::extend_slot(sequence& s, std::int32_t end, preparation& tod
 }
 
 page_id sequence_table::import_page(sequence& s, std::int32_t table, std::int32_t block, std::vector<page_id>& clear) {
-  const auto rest = [&](held_frame& f) {
-    pool_.stop_using(f.claim, idle_rank::awaited);
-    f.used = false;
-    --s.in_use;
-  };
   if (geometry_.dense()) {
-    if (!s.frames.empty() && !pool_.valid(s.frames.front().claim)) return no_page;
-    const bool first = s.frames.empty();
     preparation todo;
     if (!extend_slot(s, std::max(s.blocks, block + 1) * page_lines, todo)) return no_page;
-    if (first) rest(s.frames.front());
     clear.insert(clear.end(), todo.clear.begin(), todo.clear.end());
     s.imported.resize(static_cast<std::size_t>(s.blocks));
+    // Of the blocks that have one place in a slot, the one that came first has it.
+    const std::int32_t turn = geometry_.slot_blocks() - s.rotate.keep;
+    for (std::int32_t other = block % turn; other < s.blocks; other += turn)
+      if (other != block && s.imported[static_cast<std::size_t>(other)] > 0 &&
+          geometry_.place(s.rotate, other) == geometry_.place(s.rotate, block))
+        return no_page;
     ++s.imported[static_cast<std::size_t>(block)];
     return geometry_.slot_page(s.frames.front().claim.frame, table, geometry_.place(s.rotate, block));
   }
@@ -144,14 +142,12 @@ page_id sequence_table::import_page(sequence& s, std::int32_t table, std::int32_
   first_write(c.frame, s.tenant->domain, clear);
   f = {c, true};
   ++s.in_use;
-  rest(f);
   return c.frame;
 }
 
 void sequence_table::end_import(sequence& s) {
   s.importing = false;
-  ++epoch_;
-  set_rank(s, idle_rank::unused);
+  stop(s, idle_rank::unused);
   if (!geometry_.dense()) return;
   s.places.assign(static_cast<std::size_t>(geometry_.slot_blocks()), -1);
   for (std::int32_t b = 0; b < static_cast<std::int32_t>(s.imported.size()); ++b)

@@ -35,10 +35,10 @@ std::int32_t sequence_table::own_lines(const sequence* s, std::int32_t common, c
   return s == nullptr ? 0 : common_lines(std::min(common, s->committed), s->rotate, rotate);
 }
 
-/// Whether a dense slot has all that the row at `position` sees.
-bool sequence_table::slot_has(const sequence& s, std::int32_t position) const {
+/// Whether a dense slot has all that the row at `position` sees under a rotation.
+bool sequence_table::slot_has(const sequence& s, std::int32_t position, const rotation& rotate) const {
   bool has = true;
-  for_visible_blocks(s.rotate, 0, position, [&](std::int32_t first, std::int32_t end) {
+  for_visible_blocks(rotate, 0, position, [&](std::int32_t first, std::int32_t end) {
     for (std::int32_t b = first; b < end; ++b) has = has && page(s, 0, b) != no_page;
   });
   return has;
@@ -159,8 +159,8 @@ reuse sequence_table::find_dense(const tenant_account& tenant, const sequence* s
   } else {
     found.held = 1;
     found.idle = pool_.users(s->frames.front().claim.frame) == 0 ? 1 : 0;
-    if (!slot_has(*s, own)) own = std::min(own, s->rotate.keep * page_lines);
-    if (!slot_has(*s, own)) own = 0;
+    if (!slot_has(*s, own, rotate)) own = std::min(own, s->rotate.keep * page_lines);
+    if (!slot_has(*s, own, rotate)) own = 0;
   }
 
   std::int32_t known = 0;  // blocks in the index

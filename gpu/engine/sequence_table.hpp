@@ -153,7 +153,8 @@ class sequence_table {
   /// Frees up to `count` idle frames of a tenant. Returns how many.
   std::int32_t evict(tenant_account& tenant, std::int32_t count);
 
-  /// For import: a page for one block and table, idle; no_page when no frame is free.
+  /// For import: a page for one block and table, in use until end_import; no_page when no frame is free, or when the
+  /// block's place in a slot has been given to another.
   page_id import_page(sequence& s, std::int32_t table, std::int32_t block, std::vector<page_id>& clear);
   /// All pages of an import have been asked for: blocks that lack one are not there.
   void end_import(sequence& s);
@@ -161,7 +162,7 @@ class sequence_table {
  private:
   frame_claim claim_of(const sequence& s, std::int32_t table, std::int32_t block) const;
   held_frame& at(sequence& s, std::int32_t table, std::int32_t block);
-  bool slot_has(const sequence& s, std::int32_t position) const;
+  bool slot_has(const sequence& s, std::int32_t position, const rotation& rotate) const;
   bool is_shared(const frame_claim& c) const { return pool_.holders(c.frame) > 1 || pool_.cached(c.frame); }
   void drop(sequence& s, held_frame& f);
   void replace(sequence& s, held_frame& f, const frame_claim& by);

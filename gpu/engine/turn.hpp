@@ -34,7 +34,7 @@ struct turn {
   std::int32_t logprobs = -1;  ///< alternatives wanted, 0 to 20; -1: no log-probabilities
 
   overflow_policy overflow = overflow_policy::error;
-  /// With `rotate`: lines that stay, rounded up to whole pages. Fixed for a sequence once it has forgotten something.
+  /// With `rotate`: lines that stay, rounded up to whole pages.
   std::int64_t rotate_keep = 0;
   /// The last tokens of the prompt to keep out of the cache: they and the answer leave no line behind.
   std::int64_t exclude_tail = 0;

@@ -131,7 +131,7 @@ void history::choose_overflow(turn& t) {
   if (overflow < 2) t.overflow = overflow_policy::stop;
   if (overflow < 1 || (may_rotate() && t.sequence % 4 == 1)) {
     t.overflow = overflow_policy::rotate;
-    t.rotate_keep = static_cast<std::int64_t>(t.sequence % 3 * 17);
+    t.rotate_keep = static_cast<std::int64_t>(below(4) == 0 ? below(80) : t.sequence % 3 * 17);
   }
 }
 
