@@ -17,7 +17,8 @@ std::optional<std::int64_t> read_keep(fields& body, std::optional<gpu::overflow_
   constexpr std::int64_t most = std::int64_t{1} << 31;
   const auto keep = body.integer("keep", 0, most);
   const bool may_rotate = overflow ? *overflow == gpu::overflow_policy::rotate : !decided;
-  if (keep.value_or(0) > 0 && !may_rotate) body.fail("keep", "says what stays when lines are forgotten: it needs overflow \"rotate\"");
+  if (keep.value_or(0) > 0 && !may_rotate)
+    body.fail("keep", "says what stays when lines are forgotten: it needs overflow \"rotate\"");
   return keep;
 }
 
