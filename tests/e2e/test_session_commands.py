@@ -160,14 +160,12 @@ def test_files_that_are_cut_or_changed(daemon, session):
         assert got.status_code == 400, size
         assert got.json()["error"]["code"] == "invalid_session_file"
     assert daemon.http.post("/v1/sessions/import", content=file + b"x").status_code == 400
-    for _ in range(60):
-        at = chance.randrange(header_end)
+    for i in range(90):
+        at = chance.randrange(header_end) if i < 60 else chance.randrange(header_end, len(file))
         flipped = bytearray(file)
         flipped[at] ^= 1 << chance.randrange(8)
         got = daemon.http.post("/v1/sessions/import", content=bytes(flipped))
-        assert got.status_code in (201, 400, 409), (at, got.text)
-        if got.status_code == 201:
-            daemon.http.delete(f"/v1/sessions/{got.json()['id']}")
+        assert got.status_code in (400, 409), (at, got.text)
     assert len(daemon.http.get("/v1/sessions").json()["data"]) == before
     too_long = daemon.raw()
     too_long.sendall(b"POST /v1/sessions/import HTTP/1.1\r\nHost: k\r\nContent-Length: 99999999999999\r\n\r\n")
