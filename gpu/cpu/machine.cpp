@@ -183,11 +183,11 @@ std::vector<numa_node> numa_nodes(const fs::path& root, const std::vector<int>& 
   for (fs::directory_iterator entry(root / "sys/devices/system/node", failed), end; !failed && entry != end;
        entry.increment(failed)) {
     const std::string name = entry->path().filename().string();
-    const auto number =
-        name.starts_with(prefix) ? to_number(std::string_view(name).substr(prefix.size())) : std::nullopt;
-    const auto list = number ? first_line(entry->path() / "cpulist") : std::nullopt;
-    if (!list || *number < 0) continue;
-    numa_node node{static_cast<int>(*number), listed(*list, cpus)};
+    if (!name.starts_with(prefix)) continue;
+    const std::int64_t number = to_number(std::string_view(name).substr(prefix.size())).value_or(-1);
+    const auto list = first_line(entry->path() / "cpulist");
+    if (!list || number < 0) continue;
+    numa_node node{static_cast<int>(number), listed(*list, cpus)};
     if (!node.cpus.empty()) nodes.push_back(std::move(node));
   }
   std::sort(nodes.begin(), nodes.end(), [](const numa_node& a, const numa_node& b) { return a.number < b.number; });
