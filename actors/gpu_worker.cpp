@@ -120,7 +120,7 @@ blocks_read gpu_worker::read(const read_blocks& m) const {
   blocks_read out{engine_->state_of(m.id), {}, m.table, m.block, false};
   if (!out.state) return out;
   const auto tables = static_cast<std::int32_t>(engine_->info().windows.size());
-  const auto blocks = (out.state->committed + gpu::page_lines - 1) / gpu::page_lines;
+  const auto blocks = gpu::blocks_for(out.state->committed);
   for (std::size_t bytes = 0; bytes < message_bytes; ++out.block) {
     if (out.block >= blocks) {
       out.block = 0;

@@ -38,22 +38,10 @@ std::unexpected<error> mismatch(std::string what) {
   return fail("session_file_mismatch", "The file does not belong here: " + std::move(what) + ".");
 }
 
-std::string_view name_of(gpu::line_type type) {
-  static constexpr std::array<std::string_view, 4> names{"f32", "f16", "bf16", "int8"};
-  return names[static_cast<std::size_t>(type)];
-}
-
-std::string_view name_of(gpu::scale_span span) {
-  static constexpr std::array<std::string_view, 3> names{"group", "head", "line"};
-  return names[static_cast<std::size_t>(span)];
-}
-
 tensor_type tensor_type_of(gpu::line_type type) {
   static constexpr std::array types{tensor_type::f32, tensor_type::f16, tensor_type::bf16, tensor_type::i8};
   return types[static_cast<std::size_t>(type)];
 }
-
-std::int32_t blocks_of(std::int32_t lines) { return (lines + page_lines - 1) / page_lines; }
 
 std::uint64_t header_limit(const gpu::backend_info& info) {
   return most_metadata + header_bytes_of_a_layer * info.layers.size();
@@ -141,7 +129,7 @@ std::optional<std::string> checksum_of(std::string_view file, std::string_view c
 }  // namespace
 
 std::uint64_t max_session_file_bytes(const gpu::backend_info& info) {
-  const auto blocks = static_cast<std::uint64_t>(blocks_of(info.context)) + 1;
+  const auto blocks = static_cast<std::uint64_t>(gpu::blocks_for(info.context)) + 1;
   const auto tokens = static_cast<std::uint64_t>(std::max(info.context, info.max_position)) * sizeof(token_id);
   const auto positions = blocks * page_lines * sizeof(std::int32_t) * info.layers.size();
   return sizeof(std::uint64_t) + header_limit(info) + tokens + positions +
@@ -158,12 +146,12 @@ std::string write_session_file(const session_file_terms& terms, const gpu::seque
   gpu::file_metadata metadata{{"format", std::string(format_name)},
                               {"model", terms.model},
                               {"fingerprint", terms.fingerprint},
-                              {"kv_type", std::string(name_of(info.type))},
+                              {"kv_type", std::string(to_string(info.type))},
                               {"committed", std::to_string(state.committed)},
                               {"rotation_keep", std::to_string(state.rotate.keep)},
                               {"rotation_ring", std::to_string(state.rotate.ring)},
                               {"checksum", std::string(no_checksum)}};
-  if (info.type == gpu::line_type::int8) metadata.emplace("int8_scale", name_of(info.scale));
+  if (info.type == gpu::line_type::int8) metadata.emplace("int8_scale", to_string(info.scale));
 
   std::vector<tensor_spec> specs{{"tokens", tensor_type::i32, {state.tokens.size()}}};
   std::vector<std::vector<std::int32_t>> positions(layers.size());
@@ -244,13 +232,13 @@ class session_file_reader {
     };
     if (text("format") != format_name) return invalid(fmt::format("it is not a session of format {}", format_name));
     if (text("model") != terms_.model) return mismatch("it was made with another model");
-    if (text("kv_type") != name_of(terms_.info.type)) {
+    if (text("kv_type") != to_string(terms_.info.type)) {
       return mismatch(
-          fmt::format("its cache is of another kv_type than {}, which is used here", name_of(terms_.info.type)));
+          fmt::format("its cache is of another kv_type than {}, which is used here", to_string(terms_.info.type)));
     }
-    if (terms_.info.type == gpu::line_type::int8 && text("int8_scale") != name_of(terms_.info.scale)) {
+    if (terms_.info.type == gpu::line_type::int8 && text("int8_scale") != to_string(terms_.info.scale)) {
       return mismatch(
-          fmt::format("its cache is of another int8_scale than {}, which is used here", name_of(terms_.info.scale)));
+          fmt::format("its cache is of another int8_scale than {}, which is used here", to_string(terms_.info.scale)));
     }
     if (text("fingerprint") != terms_.fingerprint)
       return mismatch("it was made with other settings (activations) or another version of kvern");
@@ -266,7 +254,7 @@ class session_file_reader {
 
   result<void> read_state() {
     const auto& info = terms_.info;
-    const auto most_blocks = blocks_of(std::max(info.context, info.max_position));
+    const auto most_blocks = gpu::blocks_for(std::max(info.context, info.max_position));
     const auto keep = number(file_.metadata, "rotation_keep", most_blocks);
     const auto ring = number(file_.metadata, "rotation_ring", most_blocks);
     if (!keep || !ring || (*ring == 0 && *keep != 0)) return invalid("its rotation is wrong");
@@ -332,7 +320,7 @@ class session_file_reader {
       }
     }
     out_.tables_.push_back(std::move(parts));
-    std::vector<bool> there(static_cast<std::size_t>(blocks_of(out_.state_.committed)));
+    std::vector<bool> there(static_cast<std::size_t>(gpu::blocks_for(out_.state_.committed)));
     for (std::size_t row = 0; row < positions->size(); row += page_lines) {
       const auto block = (*positions)[row] / page_lines;
       there[static_cast<std::size_t>(block)] = true;

@@ -94,19 +94,12 @@ std::string int8_scale(const config& c) {
 
 gpu::cache_options cache_options(const config& c) {
   gpu::cache_options out;
-  out.layout = c.layout == "left"   ? gpu::cache_layout::left
-               : c.layout == "ring" ? gpu::cache_layout::ring
-                                    : gpu::cache_layout::paged;
-  out.update = c.update == "eager" ? gpu::cache_update::eager : gpu::cache_update::lazy;
+  out.layout = gpu::parse_cache_layout(c.layout).value_or(out.layout);
+  out.update = gpu::parse_cache_update(c.update).value_or(out.update);
   out.stacked = c.stacked;
   out.stage_stacked = c.stage_stacked;
-  out.type = c.kv_type == "f32"    ? gpu::line_type::f32
-             : c.kv_type == "bf16" ? gpu::line_type::bf16
-             : c.kv_type == "int8" ? gpu::line_type::int8
-                                   : gpu::line_type::f16;
-  out.scale = c.int8_scale == "head"   ? gpu::scale_span::head
-              : c.int8_scale == "line" ? gpu::scale_span::line
-                                       : gpu::scale_span::group;
+  out.type = gpu::parse_line_type(c.kv_type).value_or(out.type);
+  out.scale = gpu::parse_scale_span(c.int8_scale).value_or(out.scale);
   out.shards = c.shards;
   return out;
 }

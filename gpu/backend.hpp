@@ -18,6 +18,9 @@ using page_id = std::int32_t;
 /// Lines in a page. Positions b * page_lines .. + page_lines - 1 of a sequence are its block b.
 inline constexpr std::int32_t page_lines = 32;
 
+/// Blocks that `lines` lines need.
+constexpr std::int32_t blocks_for(std::int32_t lines) { return (lines + page_lines - 1) / page_lines; }
+
 /// A block that has no page in a table: fallen out of the window or rotated away.
 inline constexpr page_id no_page = -1;
 

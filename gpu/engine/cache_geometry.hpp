@@ -9,9 +9,6 @@
 
 namespace kvern::gpu {
 
-/// Blocks that `lines` lines need.
-constexpr std::int32_t blocks_for(std::int32_t lines) { return (lines + page_lines - 1) / page_lines; }
-
 /// Blocks before this one were computed as if nothing were ever forgotten.
 constexpr std::int32_t plain_blocks(const rotation& r) {
   return r.ring == 0 ? blocks_for(INT32_MAX - page_lines) : r.keep + r.ring;
