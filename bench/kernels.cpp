@@ -1,10 +1,15 @@
 // Micro-benchmarks of the CPU kernels, with the machine's own bounds beside them: bandwidth of reading memory and peak
-// of int8 multiply-adds. `--benchmark_filter=model` gives tokens per second of all matrices of SmolLM2-135M.
+// of int8 multiply-adds. `--benchmark_filter=model` gives tokens per second of all matrices of SmolLM2-135M;
+// `--benchmark_filter='product/q4_1/fine/.*threads:1/'` a ladder: one weight format by each instruction set and number
+// of rows.
 
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <cctype>
+#include <chrono>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -16,6 +21,8 @@
 #include "bench/roofline.hpp"
 #include "gpu/cache/memory_block.hpp"
 #include "gpu/cpu/attention.hpp"
+#include "gpu/cpu/file_block.hpp"
+#include "gpu/cpu/kernels.hpp"
 #include "gpu/cpu/line_format.hpp"
 #include "gpu/cpu/matrix.hpp"
 #include "gpu/cpu/ops.hpp"
@@ -35,27 +42,50 @@ std::vector<float> random_floats(std::size_t n) {
   return v;
 }
 
-std::unique_ptr<matrix> random_matrix(ggml_type type, int rows, int cols, thread_team& team) {
+/// Random bits, with f16 where a block has them, and floats, of ordinary magnitude.
+void keep_finite(ggml_type type, std::byte* block) {
+  std::uint16_t words[2];
+  std::memcpy(words, block, sizeof words);
+  switch (type) {
+    case ggml_type::f32:
+      words[1] = static_cast<std::uint16_t>((words[1] & 0x807fU) | 0x3f00U);
+      std::memcpy(block, words, 4);
+      return;
+    case ggml_type::bf16:
+      words[0] = static_cast<std::uint16_t>((words[0] & 0x807fU) | 0x3f00U);
+      std::memcpy(block, words, 2);
+      return;
+    case ggml_type::f16:
+      words[0] = static_cast<std::uint16_t>((words[0] & 0x83ffU) | 0x2000U);
+      std::memcpy(block, words, 2);
+      return;
+    default:
+      break;
+  }
+  const std::uint16_t scale = 0x2000;
+  const std::size_t size = traits(type).type_size;
+  const std::size_t at = type == ggml_type::q2_k                              ? size - 4
+                         : type == ggml_type::q3_k || type == ggml_type::q6_k ? size - 2
+                                                                              : 0;
+  std::memcpy(block + at, &scale, 2);
+  if (at != size - 2) std::memcpy(block + at + 2, &scale, 2);
+}
+
+std::unique_ptr<matrix> random_matrix(ggml_type type, int rows, int cols, isa i, thread_team& team) {
   const ggml_type_traits& t = traits(type);
   const std::size_t blocks = static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols) / t.block_size;
   std::vector<std::byte> bytes(blocks * t.type_size);
   std::mt19937_64 engine(11);
-  for (std::size_t i = 0; i + 8 <= bytes.size(); i += 8) {
+  for (std::size_t at = 0; at + 8 <= bytes.size(); at += 8) {
     const std::uint64_t word = engine();
-    std::memcpy(bytes.data() + i, &word, 8);
+    std::memcpy(bytes.data() + at, &word, 8);
   }
-  const std::uint16_t scale = 0x2000;  // where f16 are: any bits there could be infinite
-  for (std::size_t b = 0; b < blocks; ++b) {
-    std::byte* const block = bytes.data() + b * t.type_size;
-    std::memcpy(block, &scale, 2);
-    if (type != ggml_type::f32) std::memcpy(block + 2, &scale, 2);
-    if (type == ggml_type::q6_k) std::memcpy(block + t.type_size - 2, &scale, 2);
-  }
+  for (std::size_t b = 0; b < blocks; ++b) keep_finite(type, bytes.data() + b * t.type_size);
   gguf_tensor tensor;
   tensor.type = type;
   tensor.dims = {static_cast<std::uint64_t>(cols), static_cast<std::uint64_t>(rows), 1, 1};
   tensor.data = bytes;
-  return std::move(*matrix::pack(tensor, 0, static_cast<std::uint64_t>(rows), best_isa(), team));
+  return std::move(*matrix::pack(tensor, 0, static_cast<std::uint64_t>(rows), i, team));
 }
 
 void read_memory(benchmark::State& state) {
@@ -89,25 +119,39 @@ void wake_team(benchmark::State& state) {
   for (auto _ : state) team.run(2, [](std::int64_t) {});
 }
 
-/// GB/s are of packed weights; GOPS of int8 multiply-adds as executed: fine runs two for each weight.
-void count_product(benchmark::State& state, const matrix& m, std::int64_t rows, activation_mode mode) {
-  const double macs = static_cast<double>(m.rows()) * m.cols() * static_cast<double>(rows);
-  const double planes = mode == activation_mode::fine ? 2 : 1;
-  const auto n = static_cast<double>(state.iterations());
-  state.counters["GB/s"] = benchmark::Counter(static_cast<double>(m.bytes()) * n * 1e-9, benchmark::Counter::kIsRate);
-  state.counters["GOPS"] = benchmark::Counter(2 * planes * macs * n * 1e-9, benchmark::Counter::kIsRate);
+/// Of one thread, in GOPS.
+double int8_peak_rate() {
+  static const double rate = [] {
+    const auto begin = std::chrono::steady_clock::now();
+    std::int64_t operations = 0;
+    for (int round = 0; round < 100; ++round) operations += int8_peak(20000);
+    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
+    return static_cast<double>(operations) / took.count();
+  }();
+  return rate;
 }
 
-void product(benchmark::State& state, ggml_type type, int outputs, int cols, activation_mode mode) {
+/// GB/s are of packed weights; GOPS of int8 multiply-adds as executed: fine runs two for each weight. `of peak`: their
+/// share of what all threads could do.
+void product(benchmark::State& state, ggml_type type, int outputs, int cols, activation_mode mode, isa i) {
   const std::int64_t rows = state.range(0);
   thread_team team(static_cast<int>(state.range(1)));
-  const auto m = random_matrix(type, outputs, cols, team);
+  const auto m = random_matrix(type, outputs, cols, i, team);
   const auto x = random_floats(static_cast<std::size_t>(rows * cols));
   std::vector<float> out(static_cast<std::size_t>(rows * outputs));
-  activations a(mode, best_isa());
+  activations a(mode, i);
   a.assign(x.data(), static_cast<int>(rows), cols, cols, team);
   for (auto _ : state) m->multiply(a, out.data(), outputs, team);
-  count_product(state, *m, rows, mode);
+
+  const bool floats = type == ggml_type::f32 || type == ggml_type::f16 || type == ggml_type::bf16;
+  const double planes = mode == activation_mode::fine && !floats ? 2 : 1;
+  const double macs = static_cast<double>(outputs) * cols * static_cast<double>(rows);
+  const auto n = static_cast<double>(state.iterations());
+  const double giga = 2 * planes * macs * n * 1e-9;
+  state.counters["GB/s"] = benchmark::Counter(static_cast<double>(m->bytes()) * n * 1e-9, benchmark::Counter::kIsRate);
+  state.counters["GOPS"] = benchmark::Counter(giga, benchmark::Counter::kIsRate);
+  if (!floats && int8_peak_rate() > 0)
+    state.counters["of peak"] = benchmark::Counter(giga / int8_peak_rate() / team.size(), benchmark::Counter::kIsRate);
 }
 
 void quantise(benchmark::State& state) {
@@ -125,10 +169,10 @@ class smollm2 {
   explicit smollm2(thread_team& team) {
     for (int layer = 0; layer < 30; ++layer) {
       for (const auto& [outputs, cols] : {std::pair{960, 576}, {576, 576}, {3072, 576}, {576, 1536}}) {
-        layers_.push_back(random_matrix(ggml_type::q4_1, outputs, cols, team));
+        layers_.push_back(random_matrix(ggml_type::q4_1, outputs, cols, best_isa(), team));
       }
     }
-    head_ = random_matrix(ggml_type::q8_0, 49152, 576, team);
+    head_ = random_matrix(ggml_type::q8_0, 49152, 576, best_isa(), team);
   }
   std::uint64_t bytes() const {
     std::uint64_t sum = head_->bytes();
@@ -248,31 +292,36 @@ void register_all() {
   for (const activation_mode mode : {activation_mode::fine, activation_mode::fast}) {
     const std::string suffix = mode == activation_mode::fine ? "/fine" : "/fast";
     const auto products = [&](const std::string& name, ggml_type type, int outputs, int cols) {
-      add("product/" + name + suffix, [=](benchmark::State& s) { product(s, type, outputs, cols, mode); })
+      add("product/" + name + suffix, [=](benchmark::State& s) { product(s, type, outputs, cols, mode, best_isa()); })
           ->ArgsProduct({row_counts, thread_counts})
           ->ArgNames({"rows", "threads"});
     };
     products("q4_1_qkv_960x576", ggml_type::q4_1, 960, 576);
     products("q4_1_gate_up_3072x576", ggml_type::q4_1, 3072, 576);
     products("q4_1_down_576x1536", ggml_type::q4_1, 576, 1536);
-    products("q4_0_gate_up_3072x576", ggml_type::q4_0, 3072, 576);
     products("q8_0_head_49152x576", ggml_type::q8_0, 49152, 576);
     add("model" + suffix, [=](benchmark::State& s) { model(s, mode); })
         ->ArgsProduct({row_counts, thread_counts})
         ->ArgNames({"rows", "threads"});
   }
-  for (const auto& [name, type] : {std::pair{"f32", ggml_type::f32},
-                                   {"f16", ggml_type::f16},
-                                   {"q4_1", ggml_type::q4_1},
-                                   {"q5_0", ggml_type::q5_0},
-                                   {"q8_0", ggml_type::q8_0},
-                                   {"q4_k", ggml_type::q4_k},
-                                   {"q5_k", ggml_type::q5_k},
-                                   {"q6_k", ggml_type::q6_k}}) {
-    add(std::string("product/") + name + "_gate_up_3072x768",
-        [t = type](benchmark::State& s) { product(s, t, 3072, 768, activation_mode::fine); })
-        ->ArgsProduct({{1, 8, 64}, thread_counts})
+  // The formats, each by all instruction sets.
+  const auto rung = [&](const std::string& name, ggml_type type, activation_mode mode, isa i) {
+    add("product/" + name + "/" + to_string(i), [=](benchmark::State& s) { product(s, type, 3072, 768, mode, i); })
+        ->ArgsProduct({{1, 4, 8, 64, 512}, thread_counts})
         ->ArgNames({"rows", "threads"});
+  };
+  for (const isa i : {isa::scalar, isa::avx2, isa::avx_vnni, isa::avx512_vnni}) {
+    if (!supported(i)) continue;
+    rung("f32", ggml_type::f32, activation_mode::fine, i);
+    rung("f16", ggml_type::f16, activation_mode::fine, i);
+    rung("bf16", ggml_type::bf16, activation_mode::fine, i);
+    for (int p = 0; p < static_cast<int>(std::size(packing_forms)); ++p) {
+      const ggml_type type = type_of(static_cast<packing>(p));
+      std::string name(traits(type).name);
+      for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      rung(name + "/fine", type, activation_mode::fine, i);
+      rung(name + "/fast", type, activation_mode::fast, i);
+    }
   }
   for (const auto& [name, type, span] : {std::tuple{"f16", line_type::f16, scale_span::group},
                                          {"f32", line_type::f32, scale_span::group},

@@ -25,8 +25,8 @@ void add_fifth_bits(std::uint32_t bits, std::uint8_t* out) {
 /// Q4_K and Q5_K; `g` is the block in its super-block.
 void read_six_bit_scales(const std::uint8_t* in, int g, file_block& out) {
   const detail::scale_and_min both = detail::six_bits(in + 4, g);
-  out.bytes[0] = static_cast<std::int8_t>(both.scale);
-  out.bytes[1] = static_cast<std::int8_t>(both.min);
+  out.scales[0] = static_cast<std::int8_t>(both.scale);
+  out.minima[0] = static_cast<std::int8_t>(both.min);
   out.factors[0] = load_at<std::uint16_t>(in);
   out.factors[1] = load_at<std::uint16_t>(in + 2) ^ sign;  // the file's minimum is subtracted
 }
@@ -44,8 +44,37 @@ void read_q6_k(const std::uint8_t* in, int g, file_block& out) {
   const std::uint8_t* const high = in + 128 + g / 4 * 32;
   for (int i = 0; i < 32; ++i)
     out.quants[i] = static_cast<std::uint8_t>(((low[i] >> (g % 4 / 2 * 4)) & 15) | ((high[i] >> (g % 4 * 2)) & 3) << 4);
-  for (int half = 0; half < 2; ++half) out.bytes[half] = static_cast<std::int8_t>(in[192 + 2 * g + half]);
+  for (int half = 0; half < 2; ++half) out.scales[half] = static_cast<std::int8_t>(in[192 + 2 * g + half]);
   out.factors[0] = load_at<std::uint16_t>(in + 208);
+}
+
+/// Each 128 values have 32 bytes of two-bit fields; a block has one shift of them.
+void read_two_bits(const std::uint8_t* in, int g, std::uint8_t* out) {
+  for (int i = 0; i < 32; ++i) out[i] = (in[g / 4 * 32 + i] >> (g % 4 * 2)) & 3;
+}
+
+void read_q2_k(const std::uint8_t* in, int g, file_block& out) {
+  read_two_bits(in + 16, g, out.quants);
+  for (int half = 0; half < 2; ++half) {
+    out.scales[half] = in[2 * g + half] & 15;
+    out.minima[half] = in[2 * g + half] >> 4;
+  }
+  out.factors[0] = load_at<std::uint16_t>(in + 80);
+  out.factors[1] = load_at<std::uint16_t>(in + 82) ^ sign;
+}
+
+void read_q3_k(const std::uint8_t* in, int g, file_block& out) {
+  read_two_bits(in + 32, g, out.quants);
+  for (int i = 0; i < 32; ++i) out.quants[i] = static_cast<std::uint8_t>(out.quants[i] | ((in[i] >> g) & 1) << 2);
+  for (int half = 0; half < 2; ++half)
+    out.scales[half] = static_cast<std::int8_t>(detail::q3_scale(in + 96, 2 * g + half));
+  out.factors[0] = load_at<std::uint16_t>(in + 108);
+}
+
+void read_iq4_xs(const std::uint8_t* in, int g, file_block& out) {
+  read_nibbles(in + 8 + 16 * g, out.quants);
+  out.scales[0] = static_cast<std::int8_t>(detail::iq4_scale(in + 2, g));
+  out.factors[0] = load_at<std::uint16_t>(in);
 }
 
 }  // namespace
@@ -62,12 +91,20 @@ ggml_type type_of(packing p) {
       return ggml_type::q5_1;
     case packing::q8_0:
       return ggml_type::q8_0;
+    case packing::q2_k:
+      return ggml_type::q2_k;
+    case packing::q3_k:
+      return ggml_type::q3_k;
     case packing::q4_k:
       return ggml_type::q4_k;
     case packing::q5_k:
       return ggml_type::q5_k;
     case packing::q6_k:
       return ggml_type::q6_k;
+    case packing::iq4_nl:
+      return ggml_type::iq4_nl;
+    case packing::iq4_xs:
+      return ggml_type::iq4_xs;
   }
   return {};
 }
@@ -85,6 +122,7 @@ file_block read_file_block(packing p, const std::byte* row, std::int64_t b) {
   switch (p) {
     case packing::q4_0:
     case packing::q4_1:
+    case packing::iq4_nl:
       read_nibbles(in, out.quants);
       break;
     case packing::q5_0:
@@ -94,6 +132,12 @@ file_block read_file_block(packing p, const std::byte* row, std::int64_t b) {
       break;
     case packing::q8_0:
       for (int i = 0; i < 32; ++i) out.quants[i] = in[i] ^ 0x80;
+      break;
+    case packing::q2_k:
+      read_q2_k(in, g, out);
+      break;
+    case packing::q3_k:
+      read_q3_k(in, g, out);
       break;
     case packing::q4_k:
       read_six_bit_scales(in, g, out);
@@ -105,6 +149,9 @@ file_block read_file_block(packing p, const std::byte* row, std::int64_t b) {
       break;
     case packing::q6_k:
       read_q6_k(in, g, out);
+      break;
+    case packing::iq4_xs:
+      read_iq4_xs(in, g, out);
       break;
   }
   return out;

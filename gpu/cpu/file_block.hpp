@@ -10,9 +10,10 @@ namespace kvern::gpu::cpu {
 
 /// Thirty-two weights of a row as the file has them, taken apart into what packing_form is made of.
 struct file_block {
-  std::uint8_t quants[block_cols];  ///< unsigned, with the form's offset
-  std::uint16_t factors[2];         ///< f16: scale and minimum, or what the bytes below are times
-  std::int8_t bytes[2];             ///< of super-blocks: the scale; the minimum, or the second half's scale
+  std::uint8_t quants[block_cols];  ///< as stored: unsigned, with the form's offset; of a codebook its indices
+  std::uint16_t factors[2];         ///< f16: scale and minimum, or what those below are times
+  std::int8_t scales[2];            ///< of super-blocks: the scale, or those of the halves
+  std::int8_t minima[2];            ///< likewise
 };
 
 /// The file's type of a packing.

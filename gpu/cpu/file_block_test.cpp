@@ -23,10 +23,12 @@ TEST(file_block, holds_the_dequantised_values) {
         ASSERT_LT(block.quants[k], 1 << form.bits);
         float scale = factors[0], minimum = factors[1];
         if (form.super_blocks) {
-          scale *= static_cast<float>(block.bytes[form.halves && k >= 16 ? 1 : 0]);
-          minimum *= static_cast<float>(block.bytes[1]);
+          const int part = form.halves && k >= 16 ? 1 : 0;
+          scale *= static_cast<float>(block.scales[part]);
+          minimum *= static_cast<float>(block.minima[part]);
         }
-        const float product = scale * static_cast<float>(block.quants[k] - form.offset);
+        const int quant = form.codebook ? iq4_codebook[block.quants[k]] : block.quants[k];
+        const float product = scale * static_cast<float>(quant - form.offset);
         got.push_back(form.minima ? product + minimum : product);
       }
     }

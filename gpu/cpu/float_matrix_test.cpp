@@ -62,23 +62,23 @@ TEST(float_matrix, one_result_for_every_batch_thread_count_and_instruction_set) 
   }
 }
 
-/// A K-quant goes through dequantize(); 768 columns are more than a chunk.
+/// IQ3_S goes through dequantize(); 768 columns are more than a chunk.
 TEST(float_matrix, other_types_are_dequantised_block_by_block) {
   test::random_source random;
   SCOPED_TRACE(testing::Message() << "seed " << random.seed());
   thread_team team(2);
-  const ggml_type_traits& type = traits(ggml_type::q3_k);
+  const ggml_type_traits& type = traits(ggml_type::iq3_s);
   const int outputs = 9, cols = 768;
   const std::size_t blocks = static_cast<std::size_t>(outputs * cols) / type.block_size;
   auto bytes = random.bytes(blocks * type.type_size);
   for (std::size_t b = 0; b < blocks; ++b) {
-    const std::uint16_t scale = 0x2000;  // a finite f16 where Q3_K keeps it, at the block's end
-    std::memcpy(bytes.data() + (b + 1) * type.type_size - 2, &scale, 2);
+    const std::uint16_t scale = 0x2000;  // a finite f16 where IQ3_S keeps it
+    std::memcpy(bytes.data() + b * type.type_size, &scale, 2);
   }
   std::vector<float> values(static_cast<std::size_t>(outputs * cols));
-  dequantize(ggml_type::q3_k, bytes, values);
+  dequantize(ggml_type::iq3_s, bytes, values);
   gguf_tensor t;
-  t.type = ggml_type::q3_k;
+  t.type = ggml_type::iq3_s;
   t.dims = {static_cast<std::uint64_t>(cols), static_cast<std::uint64_t>(outputs), 1, 1};
   t.data = bytes;
   gguf_tensor wide;

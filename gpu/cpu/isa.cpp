@@ -12,37 +12,46 @@ namespace kvern::gpu::cpu {
 namespace {
 
 #if defined(__x86_64__)
-/// Read from CPUID itself: clang 16 has no name for it. Its registers are those of AVX.
+// Read from CPUID itself: clang 16 has no names for these two. Their registers are those of AVX.
 bool has_f16c() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
 }
+bool has_avx_vnni() {
+  constexpr unsigned bit = 1U << 4;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & bit) != 0;
+}
 #endif
 
-/// __builtin_cpu_supports answers for the processor and the operating system's saving of its registers together.
-isa widest() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c()) {
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni")) {
-      return isa::avx512_vnni;
-    }
-    return isa::avx2;
-  }
-#endif
-  return isa::scalar;
-}
+constexpr isa all[] = {isa::avx512_vnni, isa::avx_vnni, isa::avx2, isa::scalar};
 
 }  // namespace
 
+/// __builtin_cpu_supports answers for the processor and the operating system's saving of its registers together.
+bool supported(isa i) {
+  if (i == isa::scalar) return true;
+#if defined(__x86_64__)
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+  if (i == isa::avx2) return avx2;
+  if (i == isa::avx_vnni) return avx2 && has_avx_vnni();
+  return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vnni");
+#else
+  return false;
+#endif
+}
+
 isa best_isa() {
-  const isa most = widest();
   const char* const wish = std::getenv("KVERN_ISA");
-  if (wish == nullptr) return most;
-  for (const isa i : {isa::scalar, isa::avx2, isa::avx512_vnni}) {
-    if (i <= most && std::string_view(wish) == to_string(i)) return i;
+  if (wish != nullptr) {
+    for (const isa i : all)
+      if (supported(i) && std::string_view(wish) == to_string(i)) return i;
   }
-  return most;
+  for (const isa i : all)
+    if (supported(i)) return i;
+  return isa::scalar;
 }
 
 const char* to_string(isa i) {
@@ -51,6 +60,8 @@ const char* to_string(isa i) {
       return "scalar";
     case isa::avx2:
       return "avx2";
+    case isa::avx_vnni:
+      return "avx_vnni";
     case isa::avx512_vnni:
       return "avx512_vnni";
   }
@@ -60,6 +71,7 @@ const char* to_string(isa i) {
 const kernels& kernels_for(isa i) {
 #if defined(__x86_64__)
   if (i == isa::avx512_vnni) return avx512_kernels();
+  if (i == isa::avx_vnni) return avx_vnni_kernels();
   if (i == isa::avx2) return avx2_kernels();
 #endif
   static_cast<void>(i);

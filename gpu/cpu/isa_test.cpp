@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <iterator>
+#include <string>
 
 #include "gpu/cpu/kernels.hpp"
 #include "gpu/cpu/matrix.hpp"
@@ -29,16 +31,16 @@ class environment {
 
 TEST(isa, environment_narrows_but_never_widens) {
   const isa most = [] {
-    const environment e("avx512_vnni");
+    const environment e("");
     return best_isa();
   }();
   {
     const environment e("scalar");
     EXPECT_EQ(best_isa(), isa::scalar);
   }
-  {
-    const environment e("avx2");
-    EXPECT_EQ(best_isa(), most < isa::avx2 ? most : isa::avx2);
+  for (const isa i : {isa::avx2, isa::avx_vnni, isa::avx512_vnni}) {
+    const environment e(to_string(i));
+    EXPECT_EQ(best_isa(), supported(i) ? i : most);
   }
   {
     const environment e("no such set");
@@ -47,12 +49,18 @@ TEST(isa, environment_narrows_but_never_widens) {
 }
 
 TEST(isa, layouts_keep_quants_aligned_and_scales_inside) {
-  for (const packing p : {packing::q4_0, packing::q4_1, packing::q8_0}) {
+  for (int n = 0; n < static_cast<int>(std::size(packing_forms)); ++n) {
+    const auto p = static_cast<packing>(n);
+    const packing_form& form = packing_forms[n];
     for (std::int64_t blocks = 1; blocks < 50; ++blocks) {
       const strip_layout l = layout_of(p, blocks);
       EXPECT_EQ(l.quant_step % 64, 0);
       EXPECT_EQ(l.bytes % 64, 0);
-      EXPECT_LE(l.scales + (blocks - 1) * l.scale_step + (p == packing::q4_1 ? 64 : 32), l.bytes);
+      const int scales = form.super_blocks ? (form.halves || form.minima ? 32 : 16) : form.minima ? 64 : 32;
+      EXPECT_LE(l.scales + (blocks - 1) * l.scale_step + scales, form.super_blocks ? l.factors : l.bytes);
+      const std::int64_t factors = (blocks + super_block - 1) / super_block;
+      EXPECT_LE(l.factors + (factors - 1) * l.factor_step + (form.minima ? 64 : 32) * (form.super_blocks ? 1 : 0),
+                l.bytes);
     }
   }
 }

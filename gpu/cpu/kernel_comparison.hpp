@@ -129,23 +129,25 @@ struct quantised_rows {
   std::vector<float> scales, scaled_sums;
   std::vector<std::int32_t> sums, first_sums;
 
-  quantised_rows(const kernels& k, const std::vector<float>& x, int rows, std::int64_t blocks, bool fine)
-      : quants(static_cast<std::size_t>(rows * blocks * (fine ? 64 : 32))),
-        scales(static_cast<std::size_t>(rows * blocks)),
+  /// `tiles` tiles of `rows` rows, one after another.
+  quantised_rows(const kernels& k, const std::vector<float>& x, int tiles, int rows, std::int64_t blocks, bool fine)
+      : quants(static_cast<std::size_t>(tiles * rows * blocks * (fine ? 64 : 32))),
+        scales(static_cast<std::size_t>(tiles * rows * blocks)),
         scaled_sums(scales.size()),
         sums(scales.size()),
         first_sums(scales.size()) {
-    for (int r = 0; r < rows; ++r) {
+    for (int r = 0; r < tiles * rows; ++r) {
+      const std::int64_t at = r / rows * rows * blocks;
       k.quantise({.x = x.data() + r * blocks * 32,
                   .blocks = blocks,
                   .fine = fine,
                   .rows = rows,
-                  .row = r,
-                  .quants = quants.data(),
-                  .scales = scales.data(),
-                  .scaled_sums = scaled_sums.data(),
-                  .sums = sums.data(),
-                  .first_sums = first_sums.data()});
+                  .row = r % rows,
+                  .quants = quants.data() + at * (fine ? 64 : 32),
+                  .scales = scales.data() + at,
+                  .scaled_sums = scaled_sums.data() + at,
+                  .sums = sums.data() + at,
+                  .first_sums = first_sums.data() + at});
     }
   }
   tile_input input() const {
@@ -173,9 +175,10 @@ inline void compare_tiles(const kernels& k, random_source& random) {
   const kernels& reference = scalar_kernels();
   for (const bool fine : {true, false}) {
     for (const int rows : {1, 2, 4, 8}) {
-      for (const std::int64_t blocks : {1, 2, 3, 18}) {
-        const auto x = awkward(static_cast<std::size_t>(rows * blocks * 32), random, blocks == 3);
-        const quantised_rows mine(k, x, rows, blocks, fine), theirs(reference, x, rows, blocks, fine);
+      for (const std::int64_t blocks : {1, 2, 3, 8, 18}) {
+        const int tiles = random.integer(1, rows == 8 ? 10 : 2);
+        const auto x = awkward(static_cast<std::size_t>(tiles * rows * blocks * 32), random, blocks == 3);
+        const quantised_rows mine(k, x, tiles, rows, blocks, fine), theirs(reference, x, tiles, rows, blocks, fine);
         ASSERT_EQ(mine.quants, theirs.quants);
         ASSERT_EQ(mine.sums, theirs.sums);
         ASSERT_EQ(mine.first_sums, theirs.first_sums);
@@ -187,10 +190,11 @@ inline void compare_tiles(const kernels& k, random_source& random) {
           const auto strip = random_strips(p, layout, blocks, random);
           for (const int outputs : {16, 9, 8, 3, 32, 19}) {  // of one strip, of two
             const auto run = [&](const kernels& t) {
-              std::vector<float> out(static_cast<std::size_t>(rows) * 35, 7);
+              std::vector<float> out(static_cast<std::size_t>(tiles * rows) * 35, 7);
               t.tile(p, rows,
                      {.strip = reinterpret_cast<const std::uint8_t*>(strip.data()),
                       .strips = outputs > 16 ? 2 : 1,
+                      .tiles = tiles,
                       .layout = layout,
                       .blocks = blocks,
                       .x = mine.input(),

@@ -24,8 +24,8 @@ namespace kvern::gpu::cpu::test {
 /// The instruction sets this machine runs, the scalar reference first.
 inline std::vector<isa> available() {
   std::vector<isa> all{isa::scalar};
-  if (best_isa() >= isa::avx2) all.push_back(isa::avx2);
-  if (best_isa() >= isa::avx512_vnni) all.push_back(isa::avx512_vnni);
+  for (const isa i : {isa::avx2, isa::avx_vnni, isa::avx512_vnni})
+    if (i <= best_isa() && supported(i)) all.push_back(i);
   return all;
 }
 
@@ -74,8 +74,32 @@ inline float half_value(std::uint16_t h) {
 
 /// Types whose values test_tensor has from dequantize(), which has tests of its own.
 inline bool dequantised(ggml_type type) {
-  return type == ggml_type::q5_0 || type == ggml_type::q5_1 || type == ggml_type::q4_k || type == ggml_type::q5_k ||
-         type == ggml_type::q6_k;
+  return type == ggml_type::q5_0 || type == ggml_type::q5_1 || type == ggml_type::q2_k || type == ggml_type::q3_k ||
+         type == ggml_type::q4_k || type == ggml_type::q5_k || type == ggml_type::q6_k || type == ggml_type::iq4_nl ||
+         type == ggml_type::iq4_xs;
+}
+
+/// Where a block keeps its f16, and how many.
+struct halves_in_block {
+  std::size_t at;
+  int count;
+};
+inline halves_in_block halves_of(ggml_type type) {
+  const std::size_t bytes = traits(type).type_size;
+  switch (type) {
+    case ggml_type::q2_k:
+      return {bytes - 4, 2};
+    case ggml_type::q3_k:
+    case ggml_type::q6_k:
+      return {bytes - 2, 1};
+    case ggml_type::q4_1:
+    case ggml_type::q5_1:
+    case ggml_type::q4_k:
+    case ggml_type::q5_k:
+      return {0, 2};
+    default:
+      return {0, 1};
+  }
 }
 
 /// A random tensor in the file's blocks, with finite scales, and its values in double precision.
@@ -103,8 +127,8 @@ struct test_tensor {
         continue;
       }
       if (dequantised(type)) {
-        put_half(type == ggml_type::q6_k ? at + t.type_size - 2 : at);
-        if (type != ggml_type::q5_0 && type != ggml_type::q6_k) put_half(at + 2);
+        const halves_in_block halves = halves_of(type);
+        for (int h = 0; h < halves.count; ++h) put_half(at + halves.at + 2 * static_cast<std::size_t>(h));
         std::vector<float> exact(t.block_size);
         dequantize(type, std::span(blocks).subspan(at, t.type_size), exact);
         values.insert(values.end(), exact.begin(), exact.end());

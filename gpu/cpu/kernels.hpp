@@ -1,8 +1,8 @@
 #pragma once
 
 // The seam between the portable code and the per-instruction-set files (kernels_scalar.cpp, kernels_avx2.cpp,
-// kernels_avx512.cpp). Only plain types here: those files are compiled with wider flags than the rest, and an inline
-// function they shared with others could be linked in its wide form on a machine that lacks it.
+// kernels_avx_vnni.cpp, kernels_avx512.cpp). Only plain types here: those files are compiled with wider flags than the
+// rest, and an inline function they shared with others could be linked in its wide form on a machine that lacks it.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,26 +12,34 @@ namespace kvern::gpu::cpu {
 enum class isa;
 
 /// Weight formats with integer kernels. Sixteen output rows are a strip; a strip's block holds 32 inputs of them.
-enum class packing { q4_0, q4_1, q5_0, q5_1, q8_0, q4_k, q5_k, q6_k };
+enum class packing { q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs };
 
 /// What a block of a format is made of: a weight is scale * (quant - offset) + minimum.
 struct packing_form {
-  int bits;           ///< of a quant as stored, unsigned: 4, 5, 6 or 8
-  int offset;         ///< 0 or a power of two
-  bool minima;        ///< else the minimum is 0
-  bool super_blocks;  ///< scales and minima are bytes, times f16 factors that serve 8 blocks
-  bool halves;        ///< a scale serves 16 inputs, not 32
+  int bits;                   ///< of a quant as stored, unsigned: 2, 3, 4, 5, 6 or 8
+  int offset;                 ///< 0 or a power of two
+  bool minima;                ///< else the minimum is 0
+  bool super_blocks = false;  ///< scales and minima are bytes, times f16 factors that serve 8 blocks
+  bool halves = false;        ///< a scale (and a minimum) serves 16 inputs, not 32
+  bool codebook = false;      ///< what is stored is an index of iq4_codebook, whose entry is the quant
 };
 inline constexpr packing_form packing_forms[] = {
-    {4, 8, false, false, false},    // q4_0
-    {4, 0, true, false, false},     // q4_1
-    {5, 16, false, false, false},   // q5_0
-    {5, 0, true, false, false},     // q5_1
-    {8, 128, false, false, false},  // q8_0
-    {4, 0, true, true, false},      // q4_k
-    {5, 0, true, true, false},      // q5_k
-    {6, 32, false, true, true},     // q6_k
+    {4, 8, false},                        // q4_0
+    {4, 0, true},                         // q4_1
+    {5, 16, false},                       // q5_0
+    {5, 0, true},                         // q5_1
+    {8, 128, false},                      // q8_0
+    {2, 0, true, true, true},             // q2_k
+    {3, 4, false, true, true},            // q3_k
+    {4, 0, true, true},                   // q4_k
+    {5, 0, true, true},                   // q5_k
+    {6, 32, false, true, true},           // q6_k
+    {4, 128, false, false, false, true},  // iq4_nl
+    {4, 128, false, true, false, true},   // iq4_xs
 };
+/// Quants of IQ4_NL and IQ4_XS, with their offset.
+inline constexpr std::uint8_t iq4_codebook[16] = {1,   24,  45,  63,  79,  93,  106, 118,
+                                                  129, 141, 153, 166, 181, 197, 217, 241};
 inline constexpr int super_block = 8;  ///< blocks
 
 inline constexpr int strip_rows = 16;
@@ -43,12 +51,15 @@ inline constexpr int block_lines = 32;     ///< keys of an attention block
 /// Where block b of a strip lies: quants at `b * quant_step`, scales at `scales + b * scale_step`, factors at
 /// `factors + b / super_block * factor_step`.
 ///
-/// Quants: piece t of 8 is the 64 bytes whose byte 4 * row + i belongs to input 4 t + i. Of 8 bits: the 8 pieces. Of
-/// fewer: 4 x 64 bytes, the low nibbles of piece j in the low nibble and those of piece j + 4 in the high one; then, of
+/// Quants: piece t of 8 is the 64 bytes whose byte 4 * row + i belongs to input 4 t + i. Of 8 bits: the 8 pieces. Of 4
+/// to 6: 4 x 64 bytes, the low nibbles of piece j in the low nibble and those of piece j + 4 in the high one; then, of
 /// 5 bits, 64 bytes whose bit t is the fifth bit of piece t; of 6 bits, 2 x 64 bytes, of which the first holds the
-/// upper two bits of piece j at bit 2 j and the second those of piece j + 4. Scales: 16 f16, then 16 f16 minima if
-/// there are any; with super-blocks 16 signed bytes and another 16, of the minima or of the second halves. Factors: 16
-/// f16, then 16 f16 for the minima. Quants are 64-byte aligned.
+/// upper two bits of piece j at bit 2 j and the second those of piece j + 4. Of 2 and 3: such 2 x 64 bytes of the low
+/// two bits; then, of 3, 64 bytes whose bit t is the third bit of piece t.
+///
+/// Scales: 16 f16, then 16 f16 minima if there are any; with super-blocks 16 signed bytes and another 16, of the minima
+/// or of the second halves, if there are any; with both, the halves' scales in the low nibbles and their minima in the
+/// high ones. Factors: 16 f16, then 16 f16 for the minima. Quants are 64-byte aligned.
 struct strip_layout {
   std::int64_t quant_step, scales, scale_step, factors, factor_step, bytes;
 };
@@ -67,11 +78,12 @@ struct tile_input {
   const std::int32_t* first_sums;
 };
 
-/// One or two neighbouring strips times one tile: out[r * out_stride + o] for all outputs o of the strips, of which the
-/// last has `outputs` (<= 16).
+/// One or two neighbouring strips times `tiles` tiles, one after another in `x`: out[r * out_stride + o] for all rows r
+/// of the tiles and outputs o of the strips, of which the last has `outputs` (<= 16).
 struct tile_args {
   const std::uint8_t* strip;
   int strips;
+  int tiles;
   strip_layout layout;
   std::int64_t blocks;
   tile_input x;
@@ -146,7 +158,7 @@ struct quantise_line_args {
 
 struct kernels {
   void (*quantise)(const quantise_args& a);
-  /// `rows` is 8, 4, 2 or 1.
+  /// `rows`, of each tile, is 8, 4, 2 or 1.
   void (*tile)(packing p, int rows, const tile_args& a);
 
   /// out[r][o] for `rows` <= 4 rows of x and 4 rows of w: adds the products of columns [0, cols) to the sixteen partial
@@ -186,6 +198,7 @@ const kernels& kernels_for(isa i);
 const kernels& scalar_kernels();
 #if defined(__x86_64__)
 const kernels& avx2_kernels();
+const kernels& avx_vnni_kernels();
 const kernels& avx512_kernels();
 #endif
 

@@ -1,8 +1,9 @@
 #pragma once
 
 // Products of packed weights in plain C++: the reference of kernels_packed_avx2.hpp and kernels_packed_avx512.hpp.
-// After simd_scalar.hpp and kernels_rows.hpp.
+// After simd_scalar.hpp.
 
+#include "gpu/cpu/kernels_packed_common.hpp"
 #include "gpu/cpu/packed_strip.hpp"
 
 namespace kvern::gpu::cpu {
@@ -33,14 +34,15 @@ void strip_scalar(packing p, int rows, const tile_args& a) {
         const std::int8_t* const x = a.x.quants + b * pieces * rows * 4;
         const std::int64_t at = b * rows + r;
         const int width = w.form.halves ? 16 : 32;
+        const float x_scale = a.x.scales[at];
         for (int first = 0; first < 32; first += width) {
           const std::int32_t sum = !w.form.halves ? a.x.sums[at]
                                    : first == 0   ? a.x.first_sums[at]
                                                   : a.x.sums[at] - a.x.first_sums[at];
           const std::int32_t dot = block_product(w, o, first, first + width, x, rows, r, a.fine, sum);
-          acc = std::fma(w.scale(o, first / 16) * a.x.scales[at], static_cast<float>(dot), acc);
+          acc = std::fma(w.scale(o, first / 16) * x_scale, static_cast<float>(dot), acc);
+          if (w.form.minima) acc = std::fma(w.minimum(o, first / 16), x_scale * static_cast<float>(sum), acc);
         }
-        if (w.form.minima) acc = std::fma(w.minimum(o), a.x.scaled_sums[at], acc);
       }
       a.out[r * a.out_stride + o] = acc;
     }
@@ -48,7 +50,7 @@ void strip_scalar(packing p, int rows, const tile_args& a) {
 }
 
 void tile_scalar(packing p, int rows, const tile_args& a) {
-  each_strip(a, [&](const tile_args& one) { strip_scalar(p, rows, one); });
+  each_strip(rows, a, [&](const tile_args& one) { strip_scalar(p, rows, one); });
 }
 
 }  // namespace

@@ -24,12 +24,20 @@ void tile(packing p, int rows, const tile_args& a) {
       return tile_of_mode<packing::q5_1>(rows, a);
     case packing::q8_0:
       return tile_of_mode<packing::q8_0>(rows, a);
+    case packing::q2_k:
+      return tile_of_mode<packing::q2_k>(rows, a);
+    case packing::q3_k:
+      return tile_of_mode<packing::q3_k>(rows, a);
     case packing::q4_k:
       return tile_of_mode<packing::q4_k>(rows, a);
     case packing::q5_k:
       return tile_of_mode<packing::q5_k>(rows, a);
     case packing::q6_k:
       return tile_of_mode<packing::q6_k>(rows, a);
+    case packing::iq4_nl:
+      return tile_of_mode<packing::iq4_nl>(rows, a);
+    case packing::iq4_xs:
+      return tile_of_mode<packing::iq4_xs>(rows, a);
   }
 }
 

@@ -53,18 +53,6 @@ void quantise_kernel(const quantise_args& a) {
   }
 }
 
-/// Calls f for single strips of `a`.
-template <class F>
-inline void each_strip(tile_args a, F f) {
-  const int outputs = a.outputs;
-  for (; a.strips > 0; --a.strips) {
-    a.outputs = a.strips > 1 ? strip_rows : outputs;
-    f(a);
-    a.strip += a.layout.bytes;
-    a.out += strip_rows;
-  }
-}
-
 template <int R>
 inline void dot_rows(const float* x, std::int64_t x_stride, const float* w, std::int64_t w_stride, std::int64_t cols,
                      float* acc) {

@@ -95,7 +95,7 @@ TEST(kernels_scalar, quantised_rows_are_within_half_a_step) {
     for (const int rows : {1, 2, 4, 8}) {
       const std::int64_t blocks = 5;
       const auto x = random.normal(static_cast<std::size_t>(rows * blocks * 32));
-      const test::quantised_rows q(scalar_kernels(), x, rows, blocks, fine);
+      const test::quantised_rows q(scalar_kernels(), x, 1, rows, blocks, fine);
       const int pieces = fine ? 16 : 8, levels = fine ? 16256 : 127;
       for (int r = 0; r < rows; ++r) {
         for (std::int64_t b = 0; b < blocks; ++b) {
@@ -132,7 +132,7 @@ TEST(kernels_scalar, blocks_of_zeros_and_of_values_that_are_not_finite) {
   x[64 + 5] = INFINITY;
   x[96 + 7] = NAN;
   for (const bool fine : {true, false}) {
-    const test::quantised_rows q(scalar_kernels(), x, 1, 4, fine);
+    const test::quantised_rows q(scalar_kernels(), x, 1, 1, 4, fine);
     for (const std::int8_t byte : q.quants) EXPECT_EQ(byte, 0);
     EXPECT_EQ(q.scales[0], 0.0F);
     EXPECT_EQ(q.scales[1], 0.0F);

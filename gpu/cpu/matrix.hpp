@@ -12,9 +12,11 @@ namespace kvern::gpu::cpu {
 
 /// Instruction sets with kernels of their own. Integer parts are exact in all of them and float additions happen in one
 /// order, so they agree to the bit.
-enum class isa { scalar, avx2, avx512_vnni };
+enum class isa { scalar, avx2, avx_vnni, avx512_vnni };
 
-/// The widest of this machine; KVERN_ISA=scalar|avx2|avx512_vnni narrows it.
+/// Whether this machine runs kernels of `i`. There are machines with AVX-512 VNNI that lack AVX-VNNI.
+bool supported(isa i);
+/// The widest of this machine; KVERN_ISA=scalar|avx2|avx_vnni|avx512_vnni narrows it to one that it runs.
 isa best_isa();
 const char* to_string(isa i);
 
@@ -42,8 +44,8 @@ class activations {
 class matrix {
  public:
   /// Packs `rows` rows of a tensor of `cols` columns, beginning at `first_row`. Any type of ggml_type works: those
-  /// of `packing` (Q4_0 to Q8_0, Q4_K to Q6_K) run packed integer kernels, the others a dequantising float kernel.
-  /// Errors: `model_invalid` (columns not a multiple of the block), `out_of_memory`.
+  /// of `packing` (Q4_0 to Q8_0, Q2_K to Q6_K, IQ4_NL and IQ4_XS) run packed integer kernels, the others a dequantising
+  /// float kernel. Errors: `model_invalid` (columns not a multiple of the block), `out_of_memory`.
   static result<std::unique_ptr<matrix>> pack(const gguf_tensor& tensor, std::uint64_t first_row, std::uint64_t rows,
                                               isa i, thread_team& team);
   virtual ~matrix() = default;

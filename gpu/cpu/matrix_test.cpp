@@ -33,7 +33,8 @@ TEST(matrix, packed_types_keep_about_their_size) {
   test::random_source random;
   thread_team team(1);
   for (const ggml_type type : {ggml_type::q4_0, ggml_type::q4_1, ggml_type::q5_0, ggml_type::q5_1, ggml_type::q8_0,
-                               ggml_type::q4_k, ggml_type::q5_k, ggml_type::q6_k, ggml_type::f16}) {
+                               ggml_type::q2_k, ggml_type::q3_k, ggml_type::q4_k, ggml_type::q5_k, ggml_type::q6_k,
+                               ggml_type::iq4_nl, ggml_type::iq4_xs, ggml_type::f16}) {
     const test::test_tensor t(type, 64, 1024, random);
     const auto m = test::packed(t.tensor, 0, 64, best_isa(), team);
     EXPECT_EQ(m->rows(), 64);

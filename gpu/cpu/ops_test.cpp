@@ -112,7 +112,7 @@ TEST_P(ops, half_round_trip) {
   for (std::size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(back[i], x[i], std::fabs(x[i]) * 0x1p-11 + 0x1p-25);
 }
 
-INSTANTIATE_TEST_SUITE_P(all, ops, testing::Values(isa::scalar, isa::avx2, isa::avx512_vnni),
+INSTANTIATE_TEST_SUITE_P(all, ops, testing::Values(isa::scalar, isa::avx2, isa::avx_vnni, isa::avx512_vnni),
                          [](const auto& i) { return std::string(to_string(i.param)); });
 
 }  // namespace

@@ -18,7 +18,7 @@ constexpr int rows_in_item = 64;
 strip_layout layout_of(packing p, std::int64_t blocks) {
   const packing_form& form = packing_forms[static_cast<int>(p)];
   const std::int64_t quants = form.bits * 64;
-  const std::int64_t scales = form.super_blocks ? 32 : form.minima ? 64 : 32;
+  const std::int64_t scales = form.super_blocks ? (form.halves || form.minima ? 32 : 16) : form.minima ? 64 : 32;
   strip_layout l{};
   const bool together = scales == 64;  // quants stay aligned with the scales between them
   l.quant_step = together ? quants + scales : quants;
@@ -72,26 +72,44 @@ void packed_matrix::place(const file_block& from, std::uint8_t* strip, int o, st
   std::memcpy(pieces, from.quants, sizeof pieces);
   std::uint8_t* const quants = strip + b * layout_.quant_step + 4 * o;
   const auto put = [quants](int line, std::uint32_t four) { std::memcpy(quants + 64 * line, &four, sizeof four); };
-  std::uint32_t fifth = 0;
-  std::uint32_t upper[2] = {};
-  for (int t = 0; t < 8; ++t) {
-    if (form.bits == 8) put(t, pieces[t]);
-    fifth |= (pieces[t] >> 4 & 0x01010101U) << t;
-    upper[t / 4] |= (pieces[t] >> 4 & 0x03030303U) << (t % 4 * 2);
-  }
-  if (form.bits < 8)
+  // Of fields of one and of two bits, as many pieces as a byte has room for; `shift` is that of their lowest bit.
+  const auto put_bits = [&](int line, int shift) {
+    std::uint32_t all = 0;
+    for (int t = 0; t < 8; ++t) all |= (pieces[t] >> shift & 0x01010101U) << t;
+    put(line, all);
+  };
+  const auto put_pairs = [&](int line, int shift) {
+    for (int half = 0; half < 2; ++half) {
+      std::uint32_t all = 0;
+      for (int j = 0; j < 4; ++j) all |= (pieces[j + 4 * half] >> shift & 0x03030303U) << (2 * j);
+      put(line + half, all);
+    }
+  };
+  if (form.bits == 8) {
+    for (int t = 0; t < 8; ++t) put(t, pieces[t]);
+  } else if (form.bits < 4) {
+    put_pairs(0, 0);
+    if (form.bits == 3) put_bits(2, 2);
+  } else {
     for (int j = 0; j < 4; ++j) put(j, (pieces[j] & 0x0f0f0f0fU) | (pieces[j + 4] & 0x0f0f0f0fU) << 4);
-  if (form.bits == 5) put(4, fifth);
-  if (form.bits == 6)
-    for (int half = 0; half < 2; ++half) put(4 + half, upper[half]);
+    if (form.bits == 5) put_bits(4, 4);
+    if (form.bits == 6) put_pairs(4, 4);
+  }
 
   std::uint8_t* const scales = strip + layout_.scales + b * layout_.scale_step;
   std::uint8_t* const factors =
       form.super_blocks ? strip + layout_.factors + b / super_block * layout_.factor_step : scales;
   std::memcpy(factors + 2 * o, &from.factors[0], 2);
   if (form.minima) std::memcpy(factors + 2 * (strip_rows + o), &from.factors[1], 2);
-  if (form.super_blocks)
-    for (int i = 0; i < 2; ++i) std::memcpy(scales + strip_rows * i + o, &from.bytes[i], 1);
+  if (!form.super_blocks) return;
+  const auto put_byte = [&](int at, int byte) { scales[at * strip_rows + o] = static_cast<std::uint8_t>(byte); };
+  if (form.halves && form.minima) {
+    for (int half = 0; half < 2; ++half) put_byte(half, from.scales[half] | from.minima[half] << 4);
+  } else {
+    put_byte(0, from.scales[0]);
+    if (form.halves) put_byte(1, from.scales[1]);
+    if (form.minima) put_byte(1, from.minima[0]);
+  }
 }
 
 void packed_matrix::multiply(const activations& x, float* out, std::int64_t out_stride, thread_team& team) const {
@@ -119,11 +137,12 @@ void packed_matrix::multiply(const activations& x, float* out, std::int64_t out_
       a.outputs = static_cast<int>(std::min<std::int64_t>(strip_rows, rows_ - (s + a.strips - 1) * strip_rows));
       for (int r = first; r < last;) {
         const int group = group_rows(r, last);
+        a.tiles = group == tile_rows ? (last - r) / tile_rows : 1;
         a.x = d.group(r);
         a.fetch = r == first;
         a.out = out + r * out_stride + s * strip_rows;
         kernels_.tile(packing_, group, a);
-        r += group;
+        r += group * a.tiles;
       }
     }
   });
@@ -134,10 +153,10 @@ void packed_matrix::row(int o, float* out) const {
   for (std::int64_t b = 0; b < blocks_; ++b) {
     const packed_block w(packing_, layout_, strip(o / strip_rows), b);
     const float scale[2] = {w.scale(lane, 0), w.scale(lane, 1)};
-    const float minimum = w.minimum(lane);
+    const float minimum[2] = {w.minimum(lane, 0), w.minimum(lane, 1)};
     for (int k = 0; k < block_cols; ++k) {
       const float product = scale[k / 16] * static_cast<float>(w.quant(lane, k) - w.form.offset);
-      out[b * block_cols + k] = w.form.minima ? product + minimum : product;
+      out[b * block_cols + k] = w.form.minima ? product + minimum[k / 16] : product;
     }
   }
 }

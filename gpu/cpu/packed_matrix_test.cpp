@@ -9,8 +9,9 @@
 namespace kvern::gpu::cpu {
 namespace {
 
-constexpr packing packings[] = {packing::q4_0, packing::q4_1, packing::q5_0, packing::q5_1,
-                                packing::q8_0, packing::q4_k, packing::q5_k, packing::q6_k};
+constexpr packing packings[] = {packing::q4_0, packing::q4_1, packing::q5_0,   packing::q5_1,
+                                packing::q8_0, packing::q2_k, packing::q3_k,   packing::q4_k,
+                                packing::q5_k, packing::q6_k, packing::iq4_nl, packing::iq4_xs};
 static_assert(std::size(packings) == std::size(packing_forms));
 
 /// About `cols` columns: whole blocks of the type.
@@ -22,7 +23,11 @@ int whole_blocks(ggml_type type, int cols) {
 /// What scale * quant can be in a test_tensor, whose f16 are below 2^-5.
 double largest_product(packing p) {
   const packing_form& form = packing_forms[static_cast<int>(p)];
-  return ((1 << form.bits) - 1) * (p == packing::q6_k ? 128 : form.super_blocks ? 63 : 1) * 0x1p-5;
+  return ((1 << (form.codebook ? 8 : form.bits)) - 1) *
+         (p == packing::q6_k  ? 128
+          : form.super_blocks ? 63
+                              : 1) *
+         0x1p-5;
 }
 
 TEST(packed_matrix, rows_are_the_files_values) {
@@ -158,10 +163,11 @@ TEST(packed_matrix, extreme_values_are_exact) {
     for (const int fill : {0x00, 0x7f, 0x80, 0xff}) {
       std::vector<std::byte> blocks(bytes * 16, static_cast<std::byte>(fill));
       const std::uint16_t one = 0x3c00, none = 0;
-      const bool minima = packing_forms[static_cast<int>(p)].minima;
+      const test::halves_in_block halves = test::halves_of(type);
       for (std::size_t o = 0; o < 16; ++o) {
-        std::memcpy(blocks.data() + o * bytes + (p == packing::q6_k ? bytes - 2 : 0), &one, 2);
-        if (minima) std::memcpy(blocks.data() + o * bytes + 2, &none, 2);
+        std::byte* const at = blocks.data() + o * bytes + halves.at;
+        std::memcpy(at, &one, 2);
+        if (halves.count == 2) std::memcpy(at + 2, &none, 2);
       }
       gguf_tensor t;
       t.type = type;

@@ -25,27 +25,36 @@ struct packed_block {
         scales(strip + layout.scales + b * layout.scale_step),
         factors(strip + layout.factors + b / super_block * layout.factor_step) {}
 
-  /// As stored, of input `k` of output `o`.
+  /// Of input `k` of output `o`.
   int quant(int o, int k) const {
     const int piece = k / 4, byte = 4 * o + k % 4;
+    const int pair = piece % 4 * 2;  // where two bits of a piece lie in a byte that holds those of four
     if (form.bits == 8) return quants[64 * piece + byte];
+    if (form.bits < 4) {
+      const int low = (quants[64 * (piece / 4) + byte] >> pair) & 3;
+      return form.bits == 3 ? low | ((quants[128 + byte] >> piece) & 1) << 2 : low;
+    }
     const int both = quants[64 * (piece % 4) + byte];
     const int nibble = piece < 4 ? both & 15 : both >> 4;
     if (form.bits == 5) return nibble | ((quants[256 + byte] >> piece) & 1) << 4;
-    if (form.bits == 6) return nibble | ((quants[256 + 64 * (piece / 4) + byte] >> (piece % 4 * 2)) & 3) << 4;
-    return nibble;
+    if (form.bits == 6) return nibble | ((quants[256 + 64 * (piece / 4) + byte] >> pair) & 3) << 4;
+    return form.codebook ? iq4_codebook[nibble] : nibble;
   }
 
   /// Of the inputs from 16 `half` on; with no scales of halves the same for both.
-  float scale(int o, int half) const { return factor(form.halves && half == 1 ? 16 : 0, o, 0); }
-  float minimum(int o) const { return form.minima ? factor(16, o, 16) : 0; }
+  float scale(int o, int half) const {
+    if (!form.super_blocks) return half_at(scales, o);
+    const std::uint8_t byte = scales[(form.halves ? 16 * half : 0) + o];
+    return product(o, form.minima && form.halves ? byte & 15 : static_cast<std::int8_t>(byte));
+  }
+  float minimum(int o, int half) const {
+    if (!form.minima) return 0;
+    if (!form.super_blocks) return half_at(scales, 16 + o);
+    return product(16 + o, form.halves ? scales[16 * half + o] >> 4 : static_cast<std::int8_t>(scales[16 + o]));
+  }
 
  private:
-  /// Entry `first + o` of the scales, times entry `of + o` of the factors if there are any.
-  float factor(int first, int o, int of) const {
-    if (!form.super_blocks) return half_at(scales, first + o);
-    return half_at(factors, of + o) * static_cast<float>(static_cast<std::int8_t>(scales[first + o]));
-  }
+  float product(int factor, int by) const { return half_at(factors, factor) * static_cast<float>(by); }
   static float half_at(const std::uint8_t* p, int i) {
     std::uint16_t h;
     std::memcpy(&h, p + 2 * i, sizeof h);

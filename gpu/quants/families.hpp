@@ -46,6 +46,20 @@ inline scale_and_min six_bits(const std::uint8_t* scales, int g) {
   return {(scales[g + 4] & 0xF) | ((scales[g - 4] >> 6) << 4), (scales[g + 4] >> 4) | ((scales[g] >> 6) << 4)};
 }
 
+/// Scale g (0..15) of Q3_K: low four bits in 8 bytes of nibbles, high two in 4 bytes; 32 is zero.
+inline int q3_scale(const std::uint8_t* scales, int g) {
+  const int low = (scales[g % 8] >> (g < 8 ? 0 : 4)) & 0xF;
+  const int high = (scales[8 + g % 4] >> (2 * (g / 4))) & 3;
+  return (low | high << 4) - 32;
+}
+
+/// Scale g (0..7) of IQ4_XS: high two bits in a u16, low four in the 4 bytes behind it; 32 is zero.
+inline int iq4_scale(const std::uint8_t* scales, int g) {
+  const int low = (scales[2 + g / 2] >> (4 * (g % 2))) & 0xF;
+  const int high = (load_at<std::uint16_t>(scales) >> (2 * g)) & 3;
+  return (low | high << 4) - 32;
+}
+
 /// Calls `decode(block, values)` for each block.
 template <class Decode>
 void for_each_block(ggml_type type, const std::uint8_t* blocks, std::size_t count, float* out, Decode decode) {

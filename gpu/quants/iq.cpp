@@ -163,12 +163,8 @@ void decode_iq4_nl(const std::uint8_t* in, float* out) { decode_iq4_nibbles(in +
 /// d, a u16 with the high two bits of 8 scales, 4 bytes with their low nibbles (32 is zero), 128 bytes of nibbles.
 void decode_iq4_xs(const std::uint8_t* in, float* out) {
   const float d = load_scale(in);
-  const int high = load_at<std::uint16_t>(in + 2);
-  for (int g = 0; g < 8; ++g) {
-    const int low = (in[4 + g / 2] >> (4 * (g % 2))) & 0xF;
-    const int scale = (low | ((high >> (2 * g)) & 3) << 4) - 32;
-    decode_iq4_nibbles(in + 8 + 16 * g, d * static_cast<float>(scale), out + 32 * g);
-  }
+  for (int g = 0; g < 8; ++g)
+    decode_iq4_nibbles(in + 8 + 16 * g, d * static_cast<float>(detail::iq4_scale(in + 2, g)), out + 32 * g);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@ namespace kvern::gpu {
 
 using detail::for_each_block;
 using detail::load_scale;
+using detail::q3_scale;
 using detail::six_bits;
 
 namespace {
@@ -27,13 +28,6 @@ void decode_q2_k(const std::uint8_t* in, float* out) {
     const two_bit_group quants(in + 16, g);
     for (int i = 0; i < 16; ++i) out[16 * g + i] = scale * static_cast<float>(quants[i]) - min;
   }
-}
-
-/// Scale g (0..15) of Q3_K: low four bits in 8 bytes of nibbles, high two in 4 bytes; 32 is zero.
-int q3_scale(const std::uint8_t* scales, int g) {
-  const int low = (scales[g % 8] >> (g < 8 ? 0 : 4)) & 0xF;
-  const int high = (scales[8 + g % 4] >> (2 * (g / 4))) & 3;
-  return (low | high << 4) - 32;
 }
 
 /// 32 bytes of mask (bit b of byte j belongs to value 32 * b + j; a bit that is clear means 4 less), 64 bytes of 2-bit
