@@ -1,5 +1,5 @@
-// Speed of the forward pass alone, without engine and sampling: prompt rows in one step (ppN) and decoding after an
-// empty context (tgN), random tokens, median of several repetitions.
+// Speed of the forward pass alone, without engine and sampling: a prompt in steps of at most so many rows (ppN) and
+// decoding (tgN), after an empty context or one of --depth positions, random tokens, median of several repetitions.
 
 #include <fmt/format.h>
 
@@ -29,7 +29,9 @@ struct settings {
   std::string activations = "fine";
   std::string kv = "f16";
   int prompt = 512;
+  int chunk = 512;
   int generate = 128;
+  int depth = 0;
   int batch = 1;
   int repetitions = 5;
 };
@@ -65,20 +67,34 @@ void advance(backend& b, step& s, int rows, std::mt19937& random) {
   for (step_sequence& sequence : s.sequences) sequence.committed += rows;
 }
 
-/// Tokens a second: `steps` steps of `rows` rows of `sequences` sequences, median of the repetitions.
-void measure(backend& b, const std::string& name, int sequences, int rows, int steps, int repetitions) {
+/// The positions that every sequence of a measurement starts with, and those that are timed: in steps of at most
+/// `chunk` rows.
+struct course {
+  int depth;
+  int positions;
+  int chunk;
+};
+
+void advance_by(backend& b, step& s, int positions, int chunk, std::mt19937& random) {
+  for (int left = positions; left > 0; left -= chunk) advance(b, s, std::min(left, chunk), random);
+}
+
+/// Tokens a second of `sequences` sequences behind the same lines each time, median of the repetitions.
+void measure(backend& b, const std::string& name, int sequences, const course& c, int depth_chunk, int repetitions) {
   std::mt19937 random(1);
+  step s;
+  s.sequences = make_sequences(sequences, c.depth + c.positions, b.info().windows.size());
+  advance_by(b, s, c.depth, depth_chunk, random);
   std::vector<double> speeds;
   for (int repetition = -1; repetition < repetitions; ++repetition) {  // the first warms up
-    step s;
-    s.sequences = make_sequences(sequences, rows * steps, b.info().windows.size());
+    for (step_sequence& sequence : s.sequences) sequence.committed = c.depth;
     const auto start = std::chrono::steady_clock::now();
-    for (int n = 0; n < steps; ++n) advance(b, s, rows, random);
+    advance_by(b, s, c.positions, c.chunk, random);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-    if (repetition >= 0) speeds.push_back(static_cast<double>(sequences) * rows * steps / took.count());
+    if (repetition >= 0) speeds.push_back(static_cast<double>(sequences) * c.positions / took.count());
   }
   std::sort(speeds.begin(), speeds.end());
-  fmt::print("{:>10}  {:9.1f} tokens/s  ({:.1f} to {:.1f})\n", name, speeds[speeds.size() / 2], speeds.front(),
+  fmt::print("{:>16}  {:9.1f} tokens/s  ({:.1f} to {:.1f})\n", name, speeds[speeds.size() / 2], speeds.front(),
              speeds.back());
 }
 
@@ -91,34 +107,44 @@ int main(int argc, char** argv) {
   app.add_option("-t,--threads", o.threads, "compute threads; 0: physical cores");
   app.add_option("-a,--activations", o.activations, "precision of activations")->check(CLI::IsMember({"fine", "fast"}));
   app.add_option("--kv", o.kv, "type of KV lines")->check(CLI::IsMember({"f16", "f32"}));
-  app.add_option("-p,--prompt", o.prompt, "rows of the prompt step; 0: none")->check(CLI::Range(0, 4096));
+  app.add_option("-p,--prompt", o.prompt, "tokens of the prompt; 0: none")->check(CLI::Range(0, 8192));
+  app.add_option("-c,--chunk", o.chunk, "most rows of a prompt's step")->check(CLI::Range(1, 4096));
   app.add_option("-n,--generate", o.generate, "tokens to decode; 0: none")->check(CLI::Range(0, 4096));
+  app.add_option("-d,--depth", o.depth, "committed positions before both")->check(CLI::Range(0, 8192));
   app.add_option("-b,--batch", o.batch, "sequences that decode together")->check(CLI::Range(1, 512));
   app.add_option("-r,--repetitions", o.repetitions, "measurements of each")->check(CLI::Range(1, 1000));
   CLI11_PARSE(app, argc, argv);
 
   auto file = gguf_file::open(o.model);
   if (!file) give_up(file.error());
-  const int positions = std::max({o.prompt, o.generate, 1});
+  const int positions = o.depth + std::max({o.prompt, o.generate, 1});
+  const int depth_chunk = std::max(1, o.chunk / o.batch);
   const cpu::cpu_options options{
       .threads = o.threads,
       .context = positions,
       .kv_memory = std::uint64_t{1} << 30,
       .cache = {.type = o.kv == "f16" ? line_type::f16 : line_type::f32},
       .activations = o.activations == "fine" ? cpu::activation_mode::fine : cpu::activation_mode::fast,
-      .max_rows = std::max(o.prompt, o.batch)};
+      .max_rows = std::max(o.chunk, o.batch)};
   auto loaded = cpu::load_cpu_backend(*file, options);
   if (!loaded) give_up(loaded.error());
   backend& b = **loaded;
-  const int pages_of_one = (o.generate + page_lines - 1) / page_lines * static_cast<int>(b.info().windows.size());
-  const int pages_needed = o.batch * pages_of_one;
+  const auto pages_of = [&](int count) {
+    return (o.depth + count + page_lines - 1) / page_lines * static_cast<int>(b.info().windows.size());
+  };
+  const int pages_needed = std::max(pages_of(o.prompt), o.batch * pages_of(o.generate));
   if (pages_needed > b.info().pages)
-    give_up({"kv_memory_too_small", "These sequences need more than 1 GiB of lines: lower --batch or --generate."});
+    give_up({"kv_memory_too_small",
+             "These sequences need more than 1 GiB of lines: lower --depth, --batch or --generate."});
   fmt::print("{}, {}, {} activations, {} lines, {:.0f} MB of weights\n", (*file)->file_name(), b.info().kernels,
              o.activations, o.kv, static_cast<double>(b.info().weight_bytes) / 1e6);
-  if (o.prompt > 0) measure(b, fmt::format("pp{}", o.prompt), 1, o.prompt, 1, o.repetitions);
-  if (o.generate > 0)
-    measure(b, o.batch == 1 ? fmt::format("tg{}", o.generate) : fmt::format("tg{} x {}", o.generate, o.batch), o.batch,
-            1, o.generate, o.repetitions);
+  const std::string behind = o.depth > 0 ? fmt::format(" @ {}", o.depth) : "";
+  if (o.prompt > 0)
+    measure(b, fmt::format("pp{}{}", o.prompt, behind), 1, {o.depth, o.prompt, o.chunk}, o.chunk, o.repetitions);
+  if (o.generate > 0) {
+    const std::string batch = o.batch > 1 ? fmt::format(" x {}", o.batch) : "";
+    measure(b, fmt::format("tg{}{}{}", o.generate, batch, behind), o.batch, {o.depth, o.generate, 1}, depth_chunk,
+            o.repetitions);
+  }
   return 0;
 }

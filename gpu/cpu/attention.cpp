@@ -1,8 +1,9 @@
 #include "gpu/cpu/attention.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
-#include <limits>
+#include <cstdint>
 #include <vector>
 
 #include "gpu/cpu/kernels.hpp"
@@ -12,14 +13,33 @@ namespace {
 
 static_assert(block_lines == page_lines);
 
-// Keys are gathered in segments of so many blocks, at absolute positions, each from its own start; segments are then
-// folded in order. So one long row can be spread over threads without its bits depending on whether it was.
-constexpr int segment_blocks = 16;
-constexpr int segment_lines = segment_blocks * block_lines;
+// Keys are gathered in rounds at absolute positions, each from its own start; rounds are then folded in order. So one
+// long row can be spread over threads without its bits depending on whether it was.
+
+// 2^x is quicker than e^x.
+constexpr float log2_e = 1.44269504F;
 
 constexpr std::size_t line_floats = 16;
-constexpr std::int64_t virtual_page = 4096;  // bytes, the smallest there are
 static_assert(attention_tile % line_floats == 0);
+
+// Threads take items of work as they come: with so many for each, none waits long for the last one.
+constexpr std::int64_t items_of_thread = 8;
+
+// The states of rounds that are folded later take no more than this, else tiles are computed whole.
+constexpr std::int64_t most_state_floats = std::int64_t{1} << 24;
+
+/// [begin, end).
+struct range {
+  int begin = 0, end = 0;
+  int count() const { return end - begin; }
+};
+
+/// The rounds in which keys of a tile lie: around kept ones, then around recent ones.
+struct round_list {
+  range kept, recent;
+  int count() const { return kept.count() + recent.count(); }
+  int operator[](int n) const { return n < kept.count() ? kept.begin + n : recent.begin + n - kept.count(); }
+};
 
 /// The vectors of a sequence for one KV head: query head `v % group` of its row `v / group`.
 struct tile {
@@ -29,68 +49,49 @@ struct tile {
   int first_row;  // of the sequence, in the step
   int first_vector;
   int vectors;
-  int segment;           // the only one to compute, or -1: all of them
-  std::int64_t partial;  // where its state goes, in vectors
+  round_list rounds;
+  std::int64_t states;  // where those of its rounds go, in vectors, or -1: it is one item
+  int items;            // not yet done
 };
 
-/// Blocks [begin, end).
-struct block_range {
-  int begin, end;
+/// Some rounds of a tile.
+struct item {
+  int tile;
+  range rounds;  // numbers in the tile's list
 };
 
-/// The keys that the vectors of a tile see, and the blocks in which they lie: kept ones, then recent ones.
+/// The keys that the vectors of a tile see.
 struct sight {
   visible_keys keys[attention_tile];
   int position[attention_tile];
   int vectors;
-  block_range kept, recent;
 
-  /// Calls f(block) for blocks of segment `only` (-1: all), ascending.
-  template <class F>
-  void each_block(int only, F f) const {
-    for (const block_range& range : {kept, recent}) {
-      const int begin = only < 0 ? range.begin : std::max(range.begin, only * segment_blocks);
-      const int end = only < 0 ? range.end : std::min(range.end, (only + 1) * segment_blocks);
-      for (int b = begin; b < end; ++b) f(b);
-    }
-  }
-
-  /// Calls f(segment) for those with blocks of a range, ascending.
-  template <class F>
-  void each_segment(F f) const {
-    int next = 0;
-    for (const block_range& range : {kept, recent}) {
-      if (range.begin == range.end) continue;
-      const int end = (range.end - 1) / segment_blocks + 1;
-      for (int s = std::max(next, range.begin / segment_blocks); s < end; ++s) f(s);
-      next = end;
-    }
-  }
-
-  /// Keys [first[v], last[v]) of block `b` are what vector v sees of it; equal when it sees none. Returns their union.
-  block_range bounds(int b, int* first, int* last) const {
-    const int start = b * block_lines;
+  /// Fills in which keys of round `n` the vectors see.
+  void bounds(int n, attention_round& to) const {
+    const int start = n * round_lines;
     // Both ends of what is seen ascend with positions.
-    if (start >= keys[vectors - 1].first && start + block_lines <= position[0] + 1) {
-      std::fill_n(first, vectors, 0);
-      std::fill_n(last, vectors, block_lines);
-      return {0, block_lines};
+    to.whole = start >= keys[vectors - 1].first && start + round_lines <= position[0] + 1;
+    for (int b = 0; b < round_blocks; ++b) {
+      to.begin[b] = to.whole ? 0 : block_lines;
+      to.end[b] = to.whole ? block_lines : 0;
+      for (int v = 0; v < vectors && !to.whole; ++v) bounds(start + b * block_lines, v, b, to);
     }
-    block_range all{block_lines, 0};
-    for (int v = 0; v < vectors; ++v) {
-      const visible_keys& seen = keys[v];
-      int low = std::max(seen.first - start, 0), high = std::min(position[v] + 1 - start, block_lines);
-      if (low >= high) {
-        low = std::max(seen.kept_begin - start, 0);
-        high = std::min(seen.kept_end - start, block_lines);
-      }
-      first[v] = low < high ? low : 0;
-      last[v] = low < high ? high : 0;
-      if (low >= high) continue;
-      all.begin = std::min(all.begin, low);
-      all.end = std::max(all.end, high);
+  }
+
+ private:
+  void bounds(int start, int v, int b, attention_round& to) const {
+    const visible_keys& seen = keys[v];
+    int low = std::max(seen.first - start, 0), high = std::min(position[v] + 1 - start, block_lines);
+    if (low >= high) {
+      low = std::max(seen.kept_begin - start, 0);
+      high = std::min(seen.kept_end - start, block_lines);
     }
-    return all;
+    if (low >= high) low = high = 0;
+    to.first[b][v] = low;
+    to.last[b][v] = high;
+    if (low >= high) return;
+    to.begin[b] = std::min(to.begin[b], low);
+    to.end[b] = std::max(to.end[b], high);
   }
 };
 
@@ -135,9 +136,10 @@ struct worker {
 
   std::size_t scratch_floats() const {
     const auto w = static_cast<std::size_t>(width);
-    constexpr std::size_t tile_vectors = attention_tile;
-    return w * (2 * block_lines + 3 * tile_vectors) + tile_vectors * (block_lines + 4) +
-           static_cast<std::size_t>(scale_groups) * 6 * block_lines + line_floats;
+    constexpr std::size_t tile_vectors = attention_tile, words = 2;
+    return w * (block_lines + block_lines / words + 3 * tile_vectors) + round_lines * value_columns +
+           tile_vectors * (round_lines + 4) + static_cast<std::size_t>(scale_groups) * (block_lines + round_lines) +
+           line_floats;
   }
 
   int row_of(const tile& t, int v) const { return t.first_row + (t.first_vector + v) / group; }
@@ -146,37 +148,35 @@ struct worker {
     return (std::int64_t{row_of(t, v)} * args.heads + head) * args.head_dim;
   }
 
+  visible_keys seen_by(int row) const {
+    const step_row& r = args.what->rows[static_cast<std::size_t>(row)];
+    return visible(args.what->sequences[static_cast<std::size_t>(r.sequence)].rotate, args.window, r.position);
+  }
+
   sight sight_of(const tile& t) const {
-    const step_sequence& sequence = args.what->sequences[static_cast<std::size_t>(t.sequence)];
     sight s;
     s.vectors = t.vectors;
-    s.kept = {std::numeric_limits<int>::max(), 0};
     for (int v = 0; v < t.vectors; ++v) {
-      if (v > 0 && row_of(t, v) == row_of(t, v - 1)) {
-        s.keys[v] = s.keys[v - 1];
-        s.position[v] = s.position[v - 1];
-        continue;
-      }
-      s.position[v] = args.what->rows[static_cast<std::size_t>(row_of(t, v))].position;
-      const visible_keys seen = s.keys[v] = visible(sequence.rotate, args.window, s.position[v]);
-      if (seen.kept_begin >= seen.kept_end) continue;
-      s.kept.begin = std::min(s.kept.begin, seen.kept_begin / block_lines);
-      s.kept.end = std::max(s.kept.end, (seen.kept_end - 1) / block_lines + 1);
-    }
-    s.recent = {s.keys[0].first / block_lines, s.position[t.vectors - 1] / block_lines + 1};
-    if (s.kept.begin >= s.kept.end) {
-      s.kept = {0, 0};
-    } else if (s.recent.begin <= s.kept.end) {  // rows from before the rotation, or close behind it
-      s.recent.begin = std::min(s.recent.begin, s.kept.begin);
-      s.kept = {0, 0};
+      const int row = row_of(t, v);
+      s.position[v] = args.what->rows[static_cast<std::size_t>(row)].position;
+      s.keys[v] = v > 0 && row == row_of(t, v - 1) ? s.keys[v - 1] : seen_by(row);
     }
     return s;
   }
 
-  void clear(const state& s, int vectors) const {
-    std::fill_n(s.largest, vectors, -std::numeric_limits<float>::infinity());
-    std::fill_n(s.total, vectors, 0.0F);
-    std::fill_n(s.acc, std::int64_t{vectors} * width, 0.0F);
+  /// What all rows of a tile see lies between what the first one sees and the last one's position.
+  round_list rounds_of(const tile& t) const {
+    const int last_row = row_of(t, t.vectors - 1);
+    const visible_keys seen = seen_by(t.first_row + t.first_vector / group);
+    const auto rounds = [](int begin, int end) -> range { return {begin / round_lines, (end - 1) / round_lines + 1}; };
+    round_list list;
+    list.recent = rounds(seen.first, args.what->rows[static_cast<std::size_t>(last_row)].position + 1);
+    if (seen.kept_begin < seen.kept_end) list.kept = rounds(seen.kept_begin, seen.kept_end);
+    if (list.kept.end > list.recent.begin) {
+      list.recent.begin = std::min(list.recent.begin, list.kept.begin);
+      list.kept = {};
+    }
+    return list;
   }
 
   void merge(int vectors, const state& to, const state& from) const {
@@ -194,43 +194,37 @@ struct worker {
     return sequence.pages[static_cast<std::size_t>(args.table) * blocks + static_cast<std::size_t>(b)];
   }
 
-  /// Keys [block.begin, block.end) of block `b`.
-  void find_lines(const tile& t, int b, attention_block& block) const {
+  /// The lines of those keys of block `b` of a sequence that are to be read, which is block `n` of the round.
+  void find_lines(const tile& t, int b, int n, attention_round& round) const {
+    const int begin = round.begin[n], end = round.end[n];
+    if (begin >= end) return;
     const step_sequence& sequence = args.what->sequences[static_cast<std::size_t>(t.sequence)];
     const shard_lines& shard = args.shards[static_cast<std::size_t>(t.shard)];
     const std::int64_t offset = (t.kv_head - shard.first_kv_head) * bytes_of(args.type) * args.head_dim;
     const int start = b * block_lines;
-    const int split = args.eager ? block.end : std::clamp(sequence.committed - start, block.begin, block.end);
-    if (split > block.begin) {
-      const std::int64_t first = std::int64_t{page_of(sequence, b)} * page_lines + block.begin;
-      point(shard.page_k, first, offset, split - block.begin, block.k + block.begin);
-      point(shard.page_v, first, offset, split - block.begin, block.v + block.begin);
+    const int split = args.eager ? end : std::clamp(sequence.committed - start, begin, end);
+    const void** const k = round.k + n * block_lines;
+    const void** const v = round.v + n * block_lines;
+    if (split > begin) {
+      const std::int64_t first = std::int64_t{page_of(sequence, b)} * page_lines + begin;
+      point(shard.page_k, first, offset, split - begin, k + begin);
+      point(shard.page_v, first, offset, split - begin, v + begin);
     }
-    if (split < block.end) {
+    if (split < end) {
       const std::int64_t first = t.first_row + start + split - sequence.committed;
-      point(shard.staged_k, first, offset, block.end - split, block.k + split);
-      point(shard.staged_v, first, offset, block.end - split, block.v + split);
+      point(shard.staged_k, first, offset, end - split, k + split);
+      point(shard.staged_v, first, offset, end - split, v + split);
     }
   }
 
-  /// While block `b` is computed, memory is asked for block b + 1, if that is below `end` and so is seen next: it may
-  /// lie anywhere, and the processor does not foresee it. Sets how far away it is, which is nothing when its lines are
-  /// not in a page. Of block b + 2 one line in each page of virtual memory is asked for, so that addresses are
-  /// translated by then.
-  void fetch_next(const tile& t, int b, int end, attention_block& block) const {
+  /// Bytes from K of block `b` to K of the same block a round later, which may lie anywhere, so that the processor does
+  /// not foresee it. 0 when either is not in a page.
+  std::int64_t distance(const tile& t, int b) const {
     const step_sequence& sequence = args.what->sequences[static_cast<std::size_t>(t.sequence)];
-    const shard_lines& shard = args.shards[static_cast<std::size_t>(t.shard)];
-    const auto paged = [&](int n) { return args.eager || sequence.committed > n * block_lines; };
-    const std::int64_t pages = paged(b + 1) ? page_of(sequence, b + 1) - page_of(sequence, b) : 0;
-    block.fetch_k = pages * page_lines * shard.page_k.stride;
-    block.fetch_v = pages * page_lines * shard.page_v.stride;
-    if (b + 2 >= end || !paged(b + 2)) return;
-    const std::int64_t first = std::int64_t{page_of(sequence, b + 2)} * page_lines;
-    const std::int64_t offset = (t.kv_head - shard.first_kv_head) * bytes_of(args.type) * args.head_dim;
-    for (const line_view& view : {shard.page_k, shard.page_v}) {
-      const std::byte* const from = view.base + first * view.stride + offset;
-      for (std::int64_t at = 0; at < page_lines * view.stride; at += virtual_page) __builtin_prefetch(from + at);
-    }
+    const int later = b + round_blocks;
+    if (!args.eager && sequence.committed <= later * block_lines) return 0;
+    const std::int64_t pages = page_of(sequence, later) - page_of(sequence, b);
+    return pages * page_lines * args.shards[static_cast<std::size_t>(t.shard)].page_k.stride;
   }
 
   /// Bytes from the values of a tile's head to its scales.
@@ -247,8 +241,9 @@ struct worker {
     }
   }
 
-  /// A tile whole, or, when `partial` is given, the one segment it names.
-  void run(const tile& t, const state* partial) const {
+  /// Rounds `which` of a tile's list: their states one after another to `states`, or, when that is null, folded and
+  /// written, which takes all rounds.
+  void run(const tile& t, range which, const state* states) const {
     thread_local std::vector<float> scratch;
     if (scratch.size() < scratch_floats()) scratch.resize(scratch_floats());
     // On a cache line, so that no vector load needs two of them; every part is a multiple of a line.
@@ -259,147 +254,166 @@ struct worker {
       at += n;
       return p;
     };
-    int first[attention_tile], last[attention_tile];
-    attention_block block{};
-    block.vectors = t.vectors;
-    block.head_dim = args.head_dim;
-    block.width = width;
-    block.element = element_of(args.type);
-    block.groups = scale_groups;
-    block.scales_at = scales_at(t);
-    block.cap = args.cap;
-    block.first = first;
-    block.last = last;
-    block.k_scratch = take(std::int64_t{width} * block_lines);
-    block.v_scratch = take(std::int64_t{width} * block_lines);
-    block.weights = take(attention_tile * block_lines);
-    block.k_scales = take(std::int64_t{scale_groups} * block_lines);
-    block.v_scales = take(std::int64_t{scale_groups} * block_lines);
-    block.scaled = take(std::int64_t{scale_groups} * 4 * block_lines);
+    attention_round round;
+    round.vectors = t.vectors;
+    round.head_dim = args.head_dim;
+    round.width = width;
+    round.element = element_of(args.type);
+    round.groups = scale_groups;
+    round.scales_at = scales_at(t);
+    round.cap = args.cap * log2_e;
+    round.k_scratch = take(std::int64_t{width} * block_lines);
+    round.k_words = reinterpret_cast<std::uint16_t*>(take(std::int64_t{width} * block_lines / 2));
+    round.v_scratch = take(std::int64_t{round_lines} * value_columns);
+    round.weights = take(std::int64_t{attention_tile} * round_lines);
+    round.k_scales = take(std::int64_t{scale_groups} * block_lines);
+    round.v_scales = take(std::int64_t{scale_groups} * round_lines);
     float* const q = take(std::int64_t{width} * attention_tile);
-    block.q = q;
+    round.q = q;
+    const float scale = args.scale * log2_e;
     for (int v = 0; v < t.vectors; ++v) {
       const float* const from = args.q + query_of(t, v);
-      for (int d = 0; d < args.head_dim; ++d) q[d * attention_tile + v] = from[d] * args.scale;
+      for (int d = 0; d < args.head_dim; ++d) q[d * attention_tile + v] = from[d] * scale;
     }
     const auto take_state = [&]() -> state {
       return {take(attention_tile), take(attention_tile), take(std::int64_t{attention_tile} * width)};
     };
-    const state own = take_state(), next = take_state();
-    const state& all = partial != nullptr ? *partial : own;
+    const state all = take_state(), next = take_state();
 
     const sight seen = sight_of(t);
-    int segment = -1;
-    const state* into = nullptr;
-    seen.each_block(t.segment, [&](int b) {
-      const block_range lines = seen.bounds(b, first, last);
-      if (lines.begin >= lines.end) return;
-      if (into == nullptr || b / segment_blocks != segment) {
-        if (into == &next) merge(t.vectors, all, next);
-        into = into == nullptr ? &all : &next;
-        clear(*into, t.vectors);
-        segment = b / segment_blocks;
-        block.largest = into->largest;
-        block.total = into->total;
-        block.acc = into->acc;
+    for (int n = which.begin; n < which.end; ++n) {
+      const int number = t.rounds[n];
+      seen.bounds(number, round);
+      for (int b = 0; b < round_blocks; ++b) {
+        find_lines(t, number * round_blocks + b, b, round);
+        const bool follows = n + 1 < which.end && t.rounds[n + 1] == number + 1 && round.begin[b] < round.end[b];
+        round.next[b] = follows ? distance(t, number * round_blocks + b) : 0;
       }
-      block.begin = lines.begin;
-      block.end = lines.end;
-      find_lines(t, b, block);
-      block.fetch_k = block.fetch_v = 0;
-      const int end = b < seen.kept.end ? seen.kept.end : seen.recent.end;
-      if (b + 1 < end) fetch_next(t, b, end, block);
-      table.attend(block);
-    });
-    if (into == nullptr) clear(all, t.vectors);
-    if (into == &next) merge(t.vectors, all, next);
-    if (partial == nullptr) write(t, all);
+      const state to = states != nullptr  ? at_vector(*states, (n - which.begin) * t.vectors)
+                       : n == which.begin ? all
+                                          : next;
+      round.largest = to.largest;
+      round.total = to.total;
+      round.acc = to.acc;
+      table.attend(round);
+      if (states == nullptr && n > which.begin) merge(t.vectors, all, next);
+    }
+    if (states == nullptr) write(t, all);
+  }
+
+  state at_vector(const state& s, std::int64_t v) const { return {s.largest + v, s.total + v, s.acc + v * width}; }
+
+  /// Folds the states of a tile's rounds, which lie one after another, and writes the result.
+  void fold(const tile& t, const state& states) const {
+    for (int n = 1; n < t.rounds.count(); ++n) merge(t.vectors, states, at_vector(states, std::int64_t{n} * t.vectors));
+    write(t, states);
   }
 };
 
 /// What a call of attend needs, kept by the calling thread from layer to layer and step to step.
 struct plan {
-  std::vector<tile> tiles;         // by shards
-  std::vector<tile> parts;         // tiles by segments
-  std::vector<std::int64_t> ends;  // of each shard's tiles or parts
-  std::vector<float> memory;       // states of the parts
+  std::vector<tile> tiles;
+  std::vector<item> items;         // by shards
+  std::vector<std::int64_t> ends;  // of each shard's items
+  std::vector<float> memory;       // states of rounds
+  std::int64_t cost = 0;           // of all tiles
 };
 
-/// A few rows with long prefixes: one item for each segment of a tile, folded afterwards.
-void attend_in_segments(const worker& w, plan& own, thread_team& team) {
-  std::vector<tile>& parts = own.parts;
-  parts.clear();
-  std::fill(own.ends.begin(), own.ends.end(), 0);
+/// In about the time that a round takes for one more vector, of which reading it for all takes some.
+std::int64_t cost_of_round(const tile& t) { return t.vectors + 4; }
+
+/// Tiles of all rows, of each sequence the longest first.
+void find_tiles(const worker& w, plan& own) {
+  const step& s = *w.args.what;
+  own.tiles.clear();
+  own.cost = 0;
+  for (std::size_t shard = 0; shard < w.args.shards.size(); ++shard) {
+    const shard_lines& lines = w.args.shards[shard];
+    for (std::size_t row = 0; row < s.rows.size();) {
+      std::size_t end = row + 1;
+      while (end < s.rows.size() && s.rows[end].sequence == s.rows[row].sequence) ++end;
+      const int vectors = static_cast<int>(end - row) * w.group;
+      for (int v = (vectors - 1) / attention_tile * attention_tile; v >= 0; v -= attention_tile) {
+        for (int kv = lines.first_kv_head; kv < lines.first_kv_head + lines.kv_heads; ++kv) {
+          tile t{s.rows[row].sequence,
+                 static_cast<int>(shard),
+                 kv,
+                 static_cast<int>(row),
+                 v,
+                 std::min(attention_tile, vectors - v),
+                 {},
+                 -1,
+                 1};
+          t.rounds = w.rounds_of(t);
+          own.cost += t.rounds.count() * cost_of_round(t);
+          own.tiles.push_back(t);
+        }
+      }
+      row = end;
+    }
+  }
+}
+
+/// Divides tiles that take long beside the share of a thread. Parts of neighbouring tiles alternate: those of one
+/// sequence read the same lines. Returns how many vectors' states are needed.
+std::int64_t find_items(const worker& w, plan& own, int threads) {
+  const std::int64_t most = std::max<std::int64_t>(own.cost / (items_of_thread * threads), 1);
   std::int64_t vectors = 0;
-  for (const tile& t : own.tiles) {
-    w.sight_of(t).each_segment([&](int segment) {
-      tile part = t;
-      part.segment = segment;
-      part.partial = vectors;
-      vectors += t.vectors;
-      parts.push_back(part);
-    });
-    own.ends[static_cast<std::size_t>(t.shard)] = static_cast<std::int64_t>(parts.size());
+  own.items.clear();
+  own.ends.clear();
+  const int tiles = static_cast<int>(own.tiles.size());
+  int first = 0;
+  for (std::size_t shard = 0; shard < w.args.shards.size(); ++shard) {
+    while (first < tiles && own.tiles[static_cast<std::size_t>(first)].shard == static_cast<int>(shard)) {
+      const tile& leader = own.tiles[static_cast<std::size_t>(first)];
+      int end = first;
+      const auto alike = [&](const tile& t) {
+        return t.shard == leader.shard && t.first_row == leader.first_row && t.first_vector == leader.first_vector;
+      };
+      while (end < tiles && alike(own.tiles[static_cast<std::size_t>(end)])) ++end;
+      const int rounds = leader.rounds.count();
+      const std::int64_t cost = rounds * cost_of_round(leader);
+      const std::int64_t states = std::int64_t{end - first} * rounds * leader.vectors;
+      int parts = 1;
+      if (threads > 1 && (vectors + states) * (w.width + 2) <= most_state_floats)
+        parts = static_cast<int>(std::min<std::int64_t>((cost + most - 1) / most, rounds));
+      for (int part = 0; part < parts; ++part) {
+        const range which{rounds * part / parts, rounds * (part + 1) / parts};
+        for (int n = first; n < end; ++n) own.items.push_back({n, which});
+      }
+      for (int n = first; n < end && parts > 1; ++n) {
+        tile& t = own.tiles[static_cast<std::size_t>(n)];
+        t.states = vectors;
+        t.items = parts;
+        vectors += std::int64_t{rounds} * t.vectors;
+      }
+      first = end;
+    }
+    own.ends.push_back(static_cast<std::int64_t>(own.items.size()));
   }
-  std::vector<float>& memory = own.memory;
-  const std::size_t floats = static_cast<std::size_t>(vectors) * static_cast<std::size_t>(w.width + 2);
-  if (memory.size() < floats) memory.resize(floats);
-  const auto state_at = [&](std::int64_t v) -> state {
-    float* const acc = memory.data() + 2 * vectors;
-    return {memory.data() + v, memory.data() + vectors + v, acc + v * w.width};
-  };
-  team.run_groups(own.ends, [&](std::int64_t i) {
-    const tile& part = parts[static_cast<std::size_t>(i)];
-    const state to = state_at(part.partial);
-    w.run(part, &to);
-  });
-  std::size_t i = 0;
-  for (const tile& t : own.tiles) {
-    const state all = state_at(parts[i].partial);
-    for (++i; i < parts.size() && parts[i].kv_head == t.kv_head && parts[i].first_row == t.first_row &&
-              parts[i].first_vector == t.first_vector;
-         ++i)
-      w.merge(t.vectors, all, state_at(parts[i].partial));
-    w.write(t, all);
-  }
+  return vectors;
 }
 
 }  // namespace
 
 void attend(const attention_args& args, isa i, thread_team& team) {
-  const step& s = *args.what;
   const worker w(args, kernels_for(i));
   thread_local plan callers;
   plan& own = callers;  // the team's threads see this one, not their own
-  std::vector<tile>& tiles = own.tiles;
-  tiles.clear();
-  own.ends.clear();
-  int longest = 0;  // keys of a row
-  for (std::size_t shard = 0; shard < args.shards.size(); ++shard) {
-    const shard_lines& lines = args.shards[shard];
-    for (std::size_t row = 0; row < s.rows.size();) {
-      std::size_t end = row + 1;
-      while (end < s.rows.size() && s.rows[end].sequence == s.rows[row].sequence) ++end;
-      const step_row& last = s.rows[end - 1];
-      const visible_keys seen =
-          visible(s.sequences[static_cast<std::size_t>(last.sequence)].rotate, args.window, last.position);
-      longest = std::max(longest, seen.kept_end - seen.kept_begin + last.position + 1 - seen.first);
-      const int vectors = static_cast<int>(end - row) * w.group;
-      for (int kv = lines.first_kv_head; kv < lines.first_kv_head + lines.kv_heads; ++kv) {
-        for (int v = 0; v < vectors; v += attention_tile) {
-          tiles.push_back({last.sequence, static_cast<int>(shard), kv, static_cast<int>(row), v,
-                           std::min(attention_tile, vectors - v), -1, 0});
-        }
-      }
-      row = end;
-    }
-    own.ends.push_back(static_cast<std::int64_t>(tiles.size()));
-  }
-  if (longest > segment_lines && tiles.size() < static_cast<std::size_t>(team.size()) * 4) {
-    attend_in_segments(w, own, team);
-    return;
-  }
-  team.run_groups(own.ends, [&](std::int64_t t) { w.run(tiles[static_cast<std::size_t>(t)], nullptr); });
+  find_tiles(w, own);
+  const std::int64_t vectors = find_items(w, own, team.size());
+  const std::size_t floats = static_cast<std::size_t>(vectors) * static_cast<std::size_t>(w.width + 2);
+  if (own.memory.size() < floats) own.memory.resize(floats);
+  const state states{own.memory.data(), own.memory.data() + vectors, own.memory.data() + 2 * vectors};
+  team.run_groups(own.ends, [&](std::int64_t n) {
+    const item& what = own.items[static_cast<std::size_t>(n)];
+    tile& t = own.tiles[static_cast<std::size_t>(what.tile)];
+    if (t.states < 0) return w.run(t, what.rounds, nullptr);
+    const state of_tile = w.at_vector(states, t.states);
+    const state here = w.at_vector(of_tile, std::int64_t{what.rounds.begin} * t.vectors);
+    w.run(t, what.rounds, &here);
+    if (std::atomic_ref(t.items).fetch_sub(1, std::memory_order_acq_rel) == 1) w.fold(t, of_tile);
+  });
 }
 
 }  // namespace kvern::gpu::cpu

@@ -47,6 +47,9 @@ inline constexpr int block_cols = 32;
 inline constexpr int tile_rows = 8;        ///< most rows of activations a kernel takes at once
 inline constexpr int attention_tile = 48;  ///< most query vectors an attention kernel takes at once
 inline constexpr int block_lines = 32;     ///< keys of an attention block
+inline constexpr int round_blocks = 4;     ///< blocks that an attention kernel takes at once
+inline constexpr int value_columns = 64;   ///< dimensions of V that are widened at once
+inline constexpr int round_lines = round_blocks * block_lines;
 
 /// Where block b of a strip lies: quants at `b * quant_step`, scales at `scales + b * scale_step`, factors at
 /// `factors + b / super_block * factor_step`.
@@ -112,34 +115,34 @@ enum class line_element { f32, f16, bf16, int8 };
 
 inline constexpr int scale_dims = 32;  ///< of a head, that one int8 scale covers at least (fewer at the head's end)
 
-/// Up to attention_tile query vectors of one KV head against one block of keys. All strides are head_dim rounded up to
-/// 16 (`width`), padding is zero. `groups` is 1, or for int8 the scales that a key's head has: ceil(head_dim / 32) when
-/// each covers scale_dims, 1 when one covers them all.
-struct attention_block {
+/// Up to attention_tile query vectors of one KV head against a round of keys, whose blocks 0 to 3 need not all be seen.
+/// All strides are head_dim rounded up to 16 (`width`), padding is zero. `groups` is 1, or for int8 the scales that a
+/// key's head has: ceil(head_dim / 32) when each covers scale_dims, 1 when one covers them all.
+struct attention_round {
   int vectors;
   int head_dim;
   int width;
   line_element element;
   int groups;
-  std::int64_t scales_at;      ///< int8: bytes from a key's values to its scales, f16
-  float cap;                   ///< scores become cap * tanh(score / cap); 0: they stay
-  int begin, end;              ///< keys that a vector sees, of 0 to 31; no others are read
-  const void* k[block_lines];  ///< [head_dim] each
-  const void* v[block_lines];
-  std::int64_t fetch_k;  ///< bytes from a key's values to those that memory is asked for meanwhile; 0: none
-  std::int64_t fetch_v;  ///< likewise
-  const int* first;      ///< [vectors] keys that a vector sees: first[i] to last[i] - 1
-  const int* last;       ///< [vectors]; first[i]: none, the vector is untouched
-  const float* q;        ///< [head_dim][attention_tile], scaled
-  float* largest;        ///< [vectors] running maximum, -inf at first
-  float* total;          ///< [vectors] running sum of exp(score - maximum)
-  float* acc;            ///< [vectors][width]
-  float* k_scratch;      ///< [width][32]
-  float* v_scratch;      ///< [32][width]
-  float* weights;        ///< [attention_tile][32]
-  float* k_scales;       ///< [groups][32]
-  float* v_scales;       ///< [groups][32]
-  float* scaled;         ///< [groups][4][32]
+  std::int64_t scales_at;                      ///< int8: bytes from a key's values to its scales, f16
+  float cap;                                   ///< scores become cap * tanh(score / cap); 0: they stay
+  bool whole;                                  ///< every vector sees every key
+  int begin[round_blocks], end[round_blocks];  ///< keys of the block that a vector sees, of 0 to 31; no others are read
+  const void* k[round_lines];                  ///< [head_dim] each
+  const void* v[round_lines];                  ///< likewise
+  std::int64_t next[round_blocks];             ///< bytes from a block's K to K that is needed soon; 0: none
+  int first[round_blocks][attention_tile];     ///< keys of the block that a vector sees: first to last - 1;
+  int last[round_blocks][attention_tile];      ///< equal: none
+  const float* q;                              ///< [head_dim][attention_tile], scaled, times log2(e)
+  float* largest;                              ///< out, [vectors] maximum of the scores, -inf when no key is seen
+  float* total;                                ///< out, [vectors] sum of the weights 2^(score - maximum)
+  float* acc;                                  ///< out, [vectors][width] sum of weight * V
+  float* k_scratch;                            ///< [width][32]
+  std::uint16_t* k_words;                      ///< [width][32]
+  float* v_scratch;                            ///< [128][value_columns]
+  float* weights;                              ///< [attention_tile][128]
+  float* k_scales;                             ///< [groups][32]
+  float* v_scales;                             ///< [groups][128]
 };
 
 /// `rows` rows of `cols` values to int8, with an f16 scale for every `span` values of a row (fewer at its end):
@@ -172,9 +175,9 @@ struct kernels {
   void (*narrow_bf16)(const float* in, std::uint16_t* out, std::int64_t n);
   void (*quantise_line)(const quantise_line_args& a);
 
-  void (*attend)(const attention_block& a);
-  /// Folds segment b into a: [vectors] maxima and sums, [vectors][width] accumulators. Of what saw no key the other is
-  /// left as it is.
+  void (*attend)(const attention_round& a);
+  /// Folds what attend found in a later round, `b`, into the sums of earlier ones: [vectors] maxima and totals,
+  /// [vectors][width] accumulators. Of what saw no key the other is left as it is.
   void (*merge)(int vectors, int width, float* largest, float* total, float* acc, const float* b_largest,
                 const float* b_total, const float* b_acc);
   /// out[i] = acc[i] / total
@@ -185,6 +188,8 @@ struct kernels {
   void (*gelu_mul)(const float* gate, const float* up, float* out, std::int64_t n);
   void (*add)(const float* a, const float* b, float* out, std::int64_t n);
   void (*exp)(const float* x, float* out, std::int64_t n);
+  /// out[i] = 2^x[i] for x <= 0, as attention weighs: see power_of_two of kernels_elementwise.hpp.
+  void (*weigh)(const float* x, float* out, std::int64_t n);
   void (*soft_cap)(const float* x, float cap, float* out, std::int64_t n);
   /// Turns pairs (a[i], b[i]) by the angle whose cosine and sine are c[i], s[i].
   void (*rotate)(float* a, float* b, const float* c, const float* s, std::int64_t n);

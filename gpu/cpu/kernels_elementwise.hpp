@@ -35,6 +35,23 @@ inline vf exponential(vf x) {
   return zero_below(x, broadcast(-87.3365448F), p);
 }
 
+/// 2^x for x <= 0 within 1 ulp, and 1 for 0: x = n + r with |r| <= 1/2, where a polynomial of degree 6 errs by less
+/// than 2e-8 of the result. Below -125 it stays 2^-125, which is nothing beside the weight of 1 that each sum has; NaN
+/// stays.
+inline vf power_of_two(vf x) {
+  const vf magic = broadcast(round_magic + 127);  // the low bits of t are those of the exponent of 2^n
+  x = max(broadcast(-125.0F), x);
+  const vf t = add(x, magic);
+  const vf r = sub(x, sub(t, magic));
+  vf p = fma(r, broadcast(1.53533663e-4F), broadcast(1.3398875e-3F));
+  p = fma(p, r, broadcast(9.61843692e-3F));
+  p = fma(p, r, broadcast(5.55033237e-2F));
+  p = fma(p, r, broadcast(2.40226477e-1F));
+  p = fma(p, r, broadcast(6.93147182e-1F));
+  p = fma(p, r, broadcast(1.0F));
+  return mul(p, from_bits(shift_left<23>(bits(t))));
+}
+
 /// tanh(x) within 4 ulp: below 0.625 an odd polynomial of degree 11 that errs by less than 2e-8 of the result, above it
 /// 1 - 2 / (e^2x + 1), in which the exponential's error is halved at least.
 inline vf hyperbolic_tangent(vf x) {
@@ -107,6 +124,10 @@ void add_kernel(const float* a, const float* b, float* out, std::int64_t n) {
 
 void exp_kernel(const float* x, float* out, std::int64_t n) {
   map(x, x, out, n, [](vf v, vf) { return exponential(v); });
+}
+
+void weigh_kernel(const float* x, float* out, std::int64_t n) {
+  map(x, x, out, n, [](vf v, vf) { return power_of_two(v); });
 }
 
 void soft_cap_kernel(const float* x, float cap, float* out, std::int64_t n) {

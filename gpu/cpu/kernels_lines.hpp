@@ -19,13 +19,11 @@ struct f16_line {
   using value = std::uint16_t;
   static constexpr bool scaled = false;
   static vf widen(const std::uint16_t* p) { return load_half(p); }
-  static void transpose_lines(const std::uint16_t* const* lines, float* out) { transpose(lines, out, widen); }
 };
 struct bf16_line {
   using value = std::uint16_t;
   static constexpr bool scaled = false;
   static vf widen(const std::uint16_t* p) { return load_bf16(p); }
-  static void transpose_lines(const std::uint16_t* const* lines, float* out) { transpose(lines, out, widen); }
 };
 struct int8_line {
   using value = std::int8_t;

@@ -26,6 +26,7 @@ constexpr kernels make_table(void (*tile)(packing, int, const tile_args&)) {
   k.gelu_mul = gelu_mul_kernel;
   k.add = add_kernel;
   k.exp = exp_kernel;
+  k.weigh = weigh_kernel;
   k.soft_cap = soft_cap_kernel;
   k.rotate = rotate_kernel;
   k.rotate_adjacent = rotate_adjacent_kernel;

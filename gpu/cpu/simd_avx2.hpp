@@ -174,6 +174,27 @@ inline void transpose_int8(const std::int8_t* const* lines, float* out) {
     }
   }
 }
+/// Eight lines at a time: words, then pairs, then fours of neighbouring lines are brought side by side.
+inline void transpose_words(const std::uint16_t* const* lines, std::int64_t d, std::uint16_t* out) {
+  for (int j = 0; j < 32; j += 8) {
+    __m128i r[8], t[8];
+    for (int i = 0; i < 8; ++i) r[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(lines[j + i] + d));
+    for (int i = 0; i < 8; i += 2) {
+      t[i] = _mm_unpacklo_epi16(r[i], r[i + 1]);
+      t[i + 1] = _mm_unpackhi_epi16(r[i], r[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4) {
+      for (int h = 0; h < 2; ++h) {
+        r[i + 2 * h] = _mm_unpacklo_epi32(t[i + h], t[i + h + 2]);
+        r[i + 2 * h + 1] = _mm_unpackhi_epi32(t[i + h], t[i + h + 2]);
+      }
+    }
+    for (int i = 0; i < 4; ++i) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + 64 * i + j), _mm_unpacklo_epi64(r[i], r[i + 4]));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + 64 * i + 32 + j), _mm_unpackhi_epi64(r[i], r[i + 4]));
+    }
+  }
+}
 
 }  // namespace
 }  // namespace kvern::gpu::cpu

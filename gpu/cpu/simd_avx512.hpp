@@ -154,6 +154,32 @@ inline void transpose_int8(const std::int8_t* const* lines, float* out) {
     put(3, four[i]);
   }
 }
+/// A quarter of a register takes eight words of a line, its lines being four of every eight; within quarters words,
+/// then pairs of neighbouring lines are brought side by side, then their fours.
+inline void transpose_words(const std::uint16_t* const* lines, std::int64_t d, std::uint16_t* out) {
+  const auto quarter = [&](int j) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(lines[j] + d)); };
+  __m512i four[2][4];
+  for (int h = 0; h < 2; ++h) {
+    __m512i r[4];
+    for (int i = 0; i < 4; ++i) {
+      const int j = 4 * h + i;
+      r[i] = _mm512_castsi128_si512(quarter(j));
+      r[i] = _mm512_inserti32x4(r[i], quarter(j + 8), 1);
+      r[i] = _mm512_inserti32x4(r[i], quarter(j + 16), 2);
+      r[i] = _mm512_inserti32x4(r[i], quarter(j + 24), 3);
+    }
+    const __m512i a = _mm512_unpacklo_epi16(r[0], r[1]), b = _mm512_unpackhi_epi16(r[0], r[1]);
+    const __m512i c = _mm512_unpacklo_epi16(r[2], r[3]), e = _mm512_unpackhi_epi16(r[2], r[3]);
+    four[h][0] = _mm512_unpacklo_epi32(a, c);
+    four[h][1] = _mm512_unpackhi_epi32(a, c);
+    four[h][2] = _mm512_unpacklo_epi32(b, e);
+    four[h][3] = _mm512_unpackhi_epi32(b, e);
+  }
+  for (int i = 0; i < 4; ++i) {
+    _mm512_storeu_si512(out + 64 * i, _mm512_unpacklo_epi64(four[0][i], four[1][i]));
+    _mm512_storeu_si512(out + 64 * i + 32, _mm512_unpackhi_epi64(four[0][i], four[1][i]));
+  }
+}
 
 }  // namespace
 }  // namespace kvern::gpu::cpu

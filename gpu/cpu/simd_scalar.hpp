@@ -206,6 +206,11 @@ inline void transpose(const T* const* lines, float* out, F widen) {
   }
 }
 inline void transpose_int8(const std::int8_t* const* lines, float* out) { transpose(lines, out, load_int8); }
+/// out[i * 32 + j] = lines[j][d + i] for i in [0, 8) and 32 lines.
+inline void transpose_words(const std::uint16_t* const* lines, std::int64_t d, std::uint16_t* out) {
+  for (int j = 0; j < 32; ++j)
+    for (int i = 0; i < 8; ++i) out[i * 32 + j] = lines[j][d + i];
+}
 
 }  // namespace
 }  // namespace kvern::gpu::cpu
