@@ -1,33 +1,55 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+
+#include "gpu/engine/step_cost.hpp"
 
 namespace kvern::gpu {
 
-/// What a step costs, learned from the steps that ran: `fixed + per_row * rows` milliseconds, by recursive least
-/// squares that forgets. One odd measurement moves it little; a lasting change takes a few dozen steps.
+/// What a step costs on this machine, learned from the steps that ran: how time depends on load, by recursive least
+/// squares of relative errors that slowly forget, times the pace of the last few steps, which follows a machine that
+/// becomes slower or faster at once. One odd measurement moves neither much.
 class cost_model {
  public:
-  /// A step of `rows` rows took `ms`.
-  void observe(std::int32_t rows, double ms);
+  /// A step of `load` took `ms`.
+  void observe(const step_load& load, double ms);
 
-  double estimate(std::int32_t rows) const;
+  step_cost estimate() const;
 
-  /// Prompt rows that fit a step of `decode_rows` and `max_ms`. Where decode rows alone take longer, prompts may add a
-  /// quarter to that. At least 1, so that prompts never starve; at most `max_chunk`, and few before the first step was
-  /// seen.
-  std::int32_t prompt_rows(std::int32_t decode_rows, double max_ms, std::int32_t max_chunk) const;
+  /// What the estimate of a step may be, for the step to stay within `ms` most of the time.
+  double aim(double ms) const;
+
+  /// Prompt rows that a step without decode rows may have, `most` at most: few before the first step was seen.
+  std::int32_t first_chunk(std::int32_t most) const;
+  /// Beside decode rows: about twice what a step has had so far, for nothing is known of more.
+  std::int32_t trusted_rows(std::int32_t most) const;
 
  private:
-  // The first guess is slow on purpose: the first mixed steps come out short, not long.
-  bool seen_ = false;
-  double fixed_ = 1;
-  double per_unit_ = 32;                              ///< for `unit` rows
-  std::array<double, 3> p_{uncertain, 0, uncertain};  ///< covariance: fixed-fixed, fixed-unit, unit-unit
+  static constexpr std::size_t terms = 4;  ///< fixed, rows, reads, pairs
+  using vector = std::array<double, terms>;
 
-  static constexpr double unit = 32;
-  static constexpr double uncertain = 100;
+  struct measurement {
+    vector x{};
+    double ms = 0;
+  };
+
+  static vector scaled(const step_load& load);
+  double shape(const vector& x) const;
+  double pace() const;
+  bool settled() const;
+  void begin(const vector& x, double ms);
+  void learn(const vector& x, double ms);
+
+  bool seen_ = false;
+  double first_ms_ = 0;              ///< the unit of `factors_`
+  vector factors_{};                 ///< 0 or more
+  std::array<vector, terms> p_{};    ///< covariance of `factors_`
+  std::array<measurement, 5> last_;  ///< a ring
+  std::size_t count_ = 0;            ///< measurements so far
+  double spread_ = 0.02;             ///< mean of relative errors of the estimate
+  std::int32_t most_rows_ = 0;       ///< of a step so far
 };
 
 }  // namespace kvern::gpu

@@ -57,6 +57,10 @@ engine_impl::engine_impl(std::unique_ptr<backend> b, engine_options options, std
       context_(sequences_.geometry().longest(backend_->info().context)) {
   // Every running turn may have a decode row.
   options_.max_running = std::min(options_.max_running, backend_->info().max_rows);
+  // Every table serves as many layers, and a row that rotates sees no more than a context.
+  std::vector<std::int32_t> reach = backend_->info().windows;
+  for (std::int32_t& lines : reach) lines = lines > 0 ? std::min(lines, context_) : context_;
+  state_.keys = key_count(std::move(reach));
 }
 
 rotation engine_impl::rotation_of(const turn& t) const {

@@ -254,13 +254,13 @@ void engine_impl::step(std::vector<turn_output>& outputs) {
 
   std::vector<std::vector<turn_record*>> turns;
   look(turns);
-  std::int32_t decoding = 0;
-  for (const tenant_view& v : state_.tenants)
-    for (const turn_view& t : v.turns) decoding += t.running && t.generating && t.known - t.computed == 1 ? 1 : 0;
   const step_budget budget{.max_rows = backend_->info().max_rows,
-                           .prompt_rows = cost_.prompt_rows(decoding, options_.max_step_ms, options_.max_chunk),
-                           .max_chunk = cost_.prompt_rows(0, options_.max_prompt_step_ms, options_.max_chunk),
-                           .max_running = options_.max_running};
+                           .max_chunk = cost_.first_chunk(options_.max_chunk),
+                           .prompt_rows = cost_.trusted_rows(options_.max_chunk),
+                           .max_running = options_.max_running,
+                           .cost = cost_.estimate(),
+                           .max_ms = cost_.aim(options_.max_step_ms),
+                           .max_prompt_ms = cost_.aim(options_.max_prompt_step_ms)};
   const step_plan plan = schedule(state_, budget);
   update(state_, plan);
   for (std::size_t i = 0; i < seen_.size(); ++i) seen_[i]->service = state_.tenants[i].service;
@@ -269,15 +269,15 @@ void engine_impl::step(std::vector<turn_output>& outputs) {
   members_.clear();
   step_.rows.clear();
   auto done = carry_out(plan, turns, outputs);
+  step_load load;
+  for (const step_member& m : members_) load.add(state_.keys, m.turn->sequence->committed, m.count);
   const time_point begin = options_.now();
   if (done && !members_.empty()) done = compute();
   const time_point end = options_.now();
   if (!members_.empty()) {
     ++counters_.steps;
     counters_.step_seconds += std::chrono::duration<double>(end - begin).count();
-    if (done)
-      cost_.observe(static_cast<std::int32_t>(step_.rows.size()),
-                    std::chrono::duration<double, std::milli>(end - begin).count());
+    if (done) cost_.observe(load, std::chrono::duration<double, std::milli>(end - begin).count());
   }
   for (step_member& m : members_) {
     if (done)

@@ -47,10 +47,12 @@ void planner::plan_decode_rows() {
 }
 
 void planner::plan_prompt_rows() {
-  const std::int32_t decoding = rows_;
-  const std::int32_t most =
-      std::min(decoding > 0 ? budget_.prompt_rows : budget_.max_chunk, budget_.max_rows - decoding);
-  std::int32_t left = most;
+  const double decoding_ms = budget_.cost.of(load_);
+  const double budget_ms = rows_ > 0 ? budget_.max_ms : budget_.max_prompt_ms;
+  const double end_ms = decoding_ms < budget_ms ? budget_ms : decoding_ms * 5 / 4;
+  const std::int32_t most = rows_ > 0 ? std::min(budget_.max_chunk, budget_.prompt_rows) : budget_.max_chunk;
+  std::int32_t left = std::min(most, budget_.max_rows - rows_);
+  bool first = true;  // has a row whatever it costs: prompts never starve
   while (left > 0) {
     turn_work* best = nullptr;
     for (std::size_t i = 0; i < tenants_.size(); ++i) {
@@ -58,6 +60,10 @@ void planner::plan_prompt_rows() {
       if (t != nullptr && (best == nullptr || tenants_[i].service < tenant(best->ref).service)) best = t;
     }
     if (best == nullptr) return;
+    const turn_view& v = *best->view;
+    const std::int32_t fit = budget_.cost.rows_within(state_.keys, v.computed, std::min(left, v.known - v.computed),
+                                                      end_ms - budget_.cost.of(load_));
+    if (fit == 0 && !first) return;
     ++tenant(best->ref).cursor;
     if (!best->running) {
       if (!may_start(*best)) {
@@ -66,7 +72,9 @@ void planner::plan_prompt_rows() {
       }
       start(*best);
     }
-    left -= plan_rows(*best, left, false);
+    const std::int32_t rows = plan_rows(*best, std::max(fit, 1), false);
+    left -= rows;
+    first = first && rows == 0;
   }
 }
 
@@ -161,6 +169,7 @@ std::int32_t planner::plan_rows(turn_work& t, std::int32_t rows, bool forced) {
   t.planned = static_cast<std::int32_t>(plan_.rows.size());
   plan_.rows.push_back({t.ref, rows, pages});
   rows_ += rows;
+  load_.add(state_.keys, v.computed, rows);
   tenant(t.ref).service += rows / tenant(t.ref).weight;
   return rows;
 }
@@ -246,7 +255,11 @@ void planner::ensure_progress() {
   for (turn_work& t : turns_)
     if (t.running && (oldest == nullptr || t.view->order < oldest->view->order)) oldest = &t;
   if (oldest == nullptr) return;
-  plan_rows(*oldest, std::min(budget_.max_chunk, budget_.max_rows), true);
+  const std::int32_t most =
+      std::min({budget_.max_chunk, budget_.max_rows, oldest->view->known - oldest->view->computed});
+  const std::int32_t fit =
+      budget_.cost.rows_within(state_.keys, oldest->view->computed, most, budget_.max_prompt_ms - budget_.cost.fixed);
+  plan_rows(*oldest, std::max(fit, 1), true);
 }
 
 step_plan planner::finish() && {

@@ -69,6 +69,7 @@ class planner {
   std::int32_t idle_ = 0;
   std::int32_t running_ = 0;
   std::int32_t rows_ = 0;         ///< planned
+  step_load load_ = {};           ///< planned, those of turns that were preempted later included
   bool sharing_started_ = false;  ///< a turn was started that uses pages of running turns
   step_plan plan_;
 };

@@ -50,7 +50,8 @@ scheduler_state state_of(std::vector<std::vector<turn_view>> tenants, std::int32
   return s;
 }
 
-constexpr step_budget wide{.max_rows = 256, .prompt_rows = 40, .max_chunk = 100, .max_running = 16};
+// A row takes a millisecond; beside two decode rows there is time for 40 of prompts.
+constexpr step_budget wide{.max_rows = 256, .max_chunk = 100, .max_running = 16, .cost = {.per_row = 1}, .max_ms = 42};
 
 std::int32_t rows_of(const step_plan& p, turn_ref r) {
   std::int32_t rows = 0;
@@ -73,6 +74,20 @@ TEST(Planner, DecodeRowsComeFirstThenPromptsWithinTheBudget) {
 
 TEST(Planner, WithoutDecodeRowsAPromptTakesTheChunk) {
   EXPECT_EQ(schedule(state_of({{prompt(1, 500)}}, 100), wide).rows.at(0).rows, 100);
+}
+
+TEST(Planner, WhatADeepPromptReadsCountsToo) {
+  step_budget b = wide;
+  b.cost = {.fixed = 5, .per_row = 1, .per_read = 0.01, .per_pair = 0.01};
+  b.max_ms = 100;
+  auto s = state_of({{decoding(1, 99), prompt(2, 500, 400, true), prompt(3, 900)}}, 100);
+  s.keys = key_count({1 << 20, 1 << 20});
+  // 5 and 1 + 1 + 1 for the first; 14 rows from position 400 on take 14, 4.14 and 57.05, a 15th 5.16 more.
+  const step_plan p = schedule(s, b);
+  EXPECT_EQ(rows_of(p, {0, 1}), 17);
+  EXPECT_LE(rows_of(p, {0, 2}), 3);
+  b.max_ms = 6;  // less than the decode row takes: a quarter of that, but a row at least
+  EXPECT_EQ(rows_of(schedule(s, b), {0, 1}), 1);
 }
 
 TEST(Planner, TheTenantWithLeastServiceGoesFirst) {

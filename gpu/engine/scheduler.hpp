@@ -4,6 +4,8 @@
 #include <limits>
 #include <vector>
 
+#include "gpu/engine/step_cost.hpp"
+
 namespace kvern::gpu {
 
 /// A turn as the scheduler sees it. Prompt and answer are alike: tokens known, and of them those with lines.
@@ -40,13 +42,17 @@ struct scheduler_state {
   std::int32_t total_pages = 0;
   std::int32_t step_pages = 1;   ///< a sequence takes so many pages at once
   std::int32_t step_lines = 32;  ///< and gets room for so many lines
+  key_count keys = {};           ///< that rows see
 };
 
 struct step_budget {
-  std::int32_t max_rows = 0;     ///< of all kinds; at least max_running
-  std::int32_t prompt_rows = 0;  ///< beside decode rows
-  std::int32_t max_chunk = 0;    ///< prompt rows when there is no decode row
+  std::int32_t max_rows = 0;                                            ///< of all kinds; at least max_running
+  std::int32_t max_chunk = 0;                                           ///< prompt rows
+  std::int32_t prompt_rows = std::numeric_limits<std::int32_t>::max();  ///< the same beside decode rows
   std::int32_t max_running = 0;
+  step_cost cost = {};
+  double max_ms = std::numeric_limits<double>::infinity();         ///< of a step with decode rows, by `cost`
+  double max_prompt_ms = std::numeric_limits<double>::infinity();  ///< of a step without
 };
 
 /// Indices into scheduler_state.
@@ -73,18 +79,16 @@ struct step_plan {
 /// Chooses the next step. Pure: equal arguments, equal plans. Linear in turns and pages of the step.
 ///
 /// - Every running turn that generates gets its row first, the oldest before others.
-/// - The rest goes to prompts: the tenant with the least service first, within a tenant in order. Running turns go on;
-/// a
-///   waiting one starts when there is room for its whole prompt, or nothing runs.
+/// - The rest goes to prompts, as many rows as the step's time allows; where decode rows alone take it up, a quarter of
+///   theirs. The tenant with the least service first, within a tenant in order. Running turns go on; a waiting one
+///   starts when there is room for its whole prompt, or nothing runs.
 /// - Slots: with all `max_running` taken, a tenant below its share of them gets the newest of the tenant furthest
-/// above,
-///   once that one is `slot_quantum` rows of service ahead.
+///   above, once that one is `slot_quantum` rows of service ahead.
 /// - Pages: free ones, then idle ones of the tenant furthest over its share, then those of running turns: a tenant
 ///   within its share takes from one that is not; else the older turn from the newer. The victim is the newest turn of
 ///   the tenant furthest over its share. A turn that gets none waits, and keeps what it has.
 /// - A turn that was preempted is left alone until it has gained `preemption_gap` tokens on what it had computed, so
-/// that
-///   two turns never undo each other's work for ever.
+///   that two turns never undo each other's work for ever.
 /// - While any turn exists, the plan has a row: the oldest running turn takes from all others if nobody else gets one.
 step_plan schedule(const scheduler_state& state, const step_budget& budget);
 

@@ -54,6 +54,7 @@ class world {
       : random_(seed), budget_(budget), idle_(static_cast<std::size_t>(tenants)) {
     state_.tenants.resize(static_cast<std::size_t>(tenants));
     state_.free_pages = state_.total_pages = pages;
+    state_.keys = key_count({1 << 20, 64});
     for (std::size_t i = 0; i < state_.tenants.size(); ++i) state_.tenants[i].weight = static_cast<double>(i % 2 + 1);
   }
 
@@ -210,9 +211,11 @@ TEST(Scheduler, ThousandsOfHistoriesComeToAnEnd) {
     std::mt19937_64 pick(seed);
     const auto running = static_cast<std::int32_t>(1 + pick() % 8);
     const step_budget budget{.max_rows = running + static_cast<std::int32_t>(pick() % 80),
-                             .prompt_rows = static_cast<std::int32_t>(1 + pick() % 40),
                              .max_chunk = static_cast<std::int32_t>(1 + pick() % 200),
-                             .max_running = running};
+                             .max_running = running,
+                             .cost = {.fixed = 3, .per_row = 1, .per_read = 0.01, .per_pair = 0.001},
+                             .max_ms = static_cast<double>(1 + pick() % 60),
+                             .max_prompt_ms = static_cast<double>(1 + pick() % 300)};
     world w(seed, static_cast<std::int32_t>(1 + pick() % 4), static_cast<std::int32_t>(2 + pick() % 40), budget);
     for (int i = 0; i < 200 && !HasFatalFailure(); ++i) {
       if (pick() % 3 == 0) w.arrive();

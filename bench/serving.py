@@ -1,0 +1,334 @@
+#!/usr/bin/env python3
+"""What clients of a server see, over its socket: kvernd, or llama-server beside it where it has been built
+(bench/peers/build-llama-cpp).
+
+    bench/serving.py gap         four streams run while a long prompt arrives: how long they wait, how long it takes
+    bench/serving.py clients     many clients at once: tokens a second in all, time to the first token
+    bench/serving.py follow-ups  conversations taken in turn, a few new tokens each time: time to the first token
+
+Each starts the server that --server names on a socket of its own, or uses one that runs: --url http://127.0.0.1:8080,
+--url unix:/run/kvern/kvern.sock. Prompts are random token ids, no two alike. Times are the client's, from the moment it
+sends a request; one thread reads all streams and takes them apart only when they have ended.
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import selectors
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.parse
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+class Stream:
+    """One streamed completion, from its request to its last byte."""
+
+    def __init__(self, server, prompt, count, session=None):
+        self.server = server
+        self.pieces = []  # (when, bytes)
+        self.ended = False
+        self.socket = server.connect()
+        body = json.dumps(server.body(prompt, count, session)).encode()
+        head = f"POST {server.path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"
+        self.sent = time.monotonic()
+        self.socket.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        self.socket.setblocking(False)
+
+    def fileno(self):
+        return self.socket.fileno()
+
+    def read(self):
+        data = self.socket.recv(1 << 16)
+        if data:
+            self.pieces.append((time.monotonic(), data))
+        else:
+            self.ended = True
+            self.socket.close()
+
+    def begun(self, tokens=1):
+        """Whether so many tokens have come, about: counted without taking anything apart."""
+        return sum(data.count(self.server.mark) for _, data in self.pieces) > tokens
+
+    def events(self):
+        """(when it came, its JSON) of every event."""
+        if not self.pieces[0][1].startswith(b"HTTP/1.1 200"):
+            raise SystemExit(f"{self.server.path}: {self.pieces[0][1][-500:]!r}")
+        out, rest, chunked = [], b"", b""
+        head = True
+        for when, data in self.pieces:
+            chunked += data
+            if head:
+                head = False
+                before, _, chunked = chunked.partition(b"\r\n\r\n")
+                plain = b"chunked" not in before.lower()
+            while chunked:  # the length of a chunk, the chunk, an end of line
+                if plain:
+                    rest, chunked = rest + chunked, b""
+                    break
+                size, found, after = chunked.partition(b"\r\n")
+                length = int(size, 16) if found else 0
+                if not found or len(after) < length + 2:
+                    break
+                rest += after[:length]
+                chunked = after[length + 2:]
+            *whole, rest = rest.split(b"\n\n")
+            for event in whole:
+                if event.startswith(b"data: {"):
+                    out.append((when, json.loads(event[6:])))
+        return out
+
+    def tokens(self):
+        """(when it came, its id) of every token."""
+        return [(when, token) for when, event in self.events() for token in self.server.ids(event)]
+
+    def first(self):
+        """Seconds to the first token."""
+        return self.tokens()[0][0] - self.sent
+
+
+class Server:
+    """An address that serves completions. `kvern` and `llama` differ in what a request and an event look like."""
+
+    def __init__(self, address, kind, process=None):
+        self.address, self.kind, self.process = address, kind, process
+        self.path = "/v1/completions" if kind == "kvern" else "/completion"
+        self.mark = b"data: {"  # begins an event
+
+    def connect(self):
+        made = socket.socket(socket.AF_UNIX if isinstance(self.address, str) else socket.AF_INET)
+        made.settimeout(120)
+        made.connect(self.address)
+        return made
+
+    def body(self, prompt, count, session):
+        if self.kind == "kvern":
+            more = {} if session is None else {"session": session}
+            return {"prompt": prompt, "max_tokens": count, "stream": True, "temperature": 0, "ignore_eos": True,
+                    "return_token_ids": True, **more}
+        return {"prompt": prompt, "n_predict": count, "stream": True, "temperature": 0, "ignore_eos": True,
+                "return_tokens": True, "cache_prompt": True, "timings_per_token": False}
+
+    def ids(self, event):
+        if self.kind == "kvern":
+            return [token for choice in event.get("choices", []) for token in choice.get("token_ids") or []]
+        return event.get("tokens") or []
+
+    def ask(self, method, path, body=None):
+        """Status and JSON of a small request."""
+        data = b"" if body is None else json.dumps(body).encode()
+        with self.connect() as made:
+            head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+            made.sendall(f"{head}Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data)
+            got = b"".join(iter(lambda: made.recv(1 << 16), b""))
+        head, _, answer = got.partition(b"\r\n\r\n")
+        return int(head.split()[1]), answer
+
+    def new_session(self):
+        """A conversation's name; llama-server finds its slot by the prompt."""
+        if self.kind != "kvern":
+            return None
+        status, answer = self.ask("POST", "/v1/sessions", {})
+        if status >= 300:
+            raise SystemExit(f"/v1/sessions: {status} {answer[:500]!r}")
+        return json.loads(answer)["id"]
+
+    def counters(self):
+        """kvernd's own counters of its steps: name -> value."""
+        if self.kind != "kvern":
+            return {}
+        lines = self.ask("GET", "/metrics")[1].decode().splitlines()
+        return {name: float(value) for name, _, value in (l.rpartition(" ") for l in lines) if name.startswith("kvern_")
+                and "{" not in name}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait(timeout=30)
+
+
+def started(command, address, kind, folder):
+    log = open(os.path.join(folder, "server.log"), "w+")
+    process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    server = Server(address, kind, process)
+    end = time.monotonic() + 120
+    while True:
+        try:
+            if server.ask("GET", "/health")[0] == 200:
+                return server
+        except (OSError, IndexError, ValueError):
+            pass
+        if process.poll() is not None or time.monotonic() > end:
+            process.kill()
+            raise SystemExit(f"{command[0]} did not come up: {pathlib.Path(log.name).read_text()[-2000:]}")
+        time.sleep(0.1)
+
+
+def start_kvern(arguments, folder, context, parallel):
+    path = os.path.join(folder, "kvern.sock")
+    memory = ["--kv-memory", arguments.kv_memory] if arguments.kv_memory else []
+    return started([arguments.kvernd, "--model", arguments.model, "--socket", path, "--log-level", "warning", "--context", context,
+                    "--threads", arguments.threads, *memory, *arguments.options.split()], path, "kvern", folder)
+
+
+def start_llama(arguments, folder, context, parallel):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = probe.getsockname()
+    binary = pathlib.Path(arguments.peers) / "llama.cpp/bin/llama-server"
+    return started([binary, "-m", arguments.model, "--host", address[0], "--port", address[1], "-c", context * parallel, "-np",
+                    parallel, "-t", arguments.threads, *arguments.options.split()], address, "llama", folder)
+
+
+def server_for(arguments, folder, context, parallel):
+    """The server to measure, with room for `parallel` sequences of `context` tokens."""
+    if not arguments.url:
+        return (start_kvern if arguments.server == "kvern" else start_llama)(arguments, folder, context, parallel)
+    if arguments.url.startswith("unix:"):
+        return Server(arguments.url[5:], arguments.server)
+    url = urllib.parse.urlparse(arguments.url)
+    return Server((url.hostname, url.port or 80), arguments.server)
+
+
+def read_until(streams, done):
+    """Reads all streams until `done()` or their end."""
+    with selectors.DefaultSelector() as selector:
+        for stream in streams:
+            if not stream.ended:
+                selector.register(stream, selectors.EVENT_READ, stream)
+        while selector.get_map() and not done():
+            for key, _ in selector.select():
+                key.data.read()
+                if key.data.ended:
+                    selector.unregister(key.fd)
+
+
+def finish(*streams):
+    read_until(streams, lambda: False)
+    return streams
+
+
+def tokens(numbers, count):
+    return [numbers.randrange(1000, 40000) for _ in range(count)]
+
+
+def quantile(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def warm_up(server, numbers):
+    """What only the first requests pay, and what kvernd learns of its machine."""
+    finish(Stream(server, tokens(numbers, 700), 16), Stream(server, tokens(numbers, 300), 16))
+
+
+def gap(arguments, folder):
+    numbers = random.Random(arguments.seed)
+    with server_for(arguments, folder, arguments.context, arguments.streams + 1) as server:
+        warm_up(server, numbers)
+        [alone] = finish(Stream(server, tokens(numbers, arguments.prompt), 1))
+        streams = [Stream(server, tokens(numbers, 64), arguments.tokens) for _ in range(arguments.streams)]
+        read_until(streams, lambda: all(stream.begun(10) for stream in streams))
+        before = server.counters()
+        prompt = Stream(server, tokens(numbers, arguments.prompt), 1)
+        read_until([*streams, prompt], lambda: prompt.ended)
+        after = server.counters()
+        finish(*streams)
+    first = prompt.sent + prompt.first()
+    gaps, during = [], 0
+    for stream in streams:
+        times = [when for when, _ in stream.tokens()]
+        gaps += [b - a for a, b in zip(times, times[1:]) if b > prompt.sent and a < first]
+        during += sum(prompt.sent < when < first for when in times)
+    print(f"{arguments.streams} streams, and a prompt of {arguments.prompt} tokens arrives")
+    print(f"gap between tokens    p50 {quantile(gaps, 0.5) * 1e3:7.1f}   p99 {quantile(gaps, 0.99) * 1e3:7.1f}   longest "
+          f"{max(gaps) * 1e3:7.1f} ms   ({during} tokens meanwhile)")
+    print(f"its first token       alone {alone.first():7.2f} s   in company {prompt.first():7.2f} s   x {prompt.first() / alone.first():.2f}")
+    if after:
+        steps = after["kvern_steps_total"] - before["kvern_steps_total"]
+        print(f"steps meanwhile       {steps:.0f}, {(after['kvern_step_seconds_total'] - before['kvern_step_seconds_total']) / steps * 1e3:.1f} ms each")
+
+
+def clients(arguments, folder):
+    numbers = random.Random(arguments.seed)
+    with server_for(arguments, folder, arguments.context, arguments.clients) as server:
+        warm_up(server, numbers)
+        before, start = server.counters(), time.monotonic()
+        streams = finish(*[Stream(server, tokens(numbers, arguments.prompt), arguments.tokens) for _ in range(arguments.clients)])
+        took = time.monotonic() - start
+        after = server.counters()
+    firsts = [stream.first() for stream in streams]
+    count = sum(len(stream.tokens()) for stream in streams)
+    decoding = max(stream.tokens()[-1][0] for stream in streams) - max(stream.tokens()[0][0] for stream in streams)
+    late = sum(when > max(stream.sent + stream.first() for stream in streams) for stream in streams for when, _ in stream.tokens())
+    print(f"{arguments.clients} clients, prompts of {arguments.prompt} tokens, {arguments.tokens} new tokens each")
+    print(f"tokens a second       {count / took:7.1f}   ({count} in {took:.2f} s; {late / decoding:.1f} once all had begun)")
+    print(f"time to first token   p50 {quantile(firsts, 0.5):7.3f}   p99 {quantile(firsts, 0.99):7.3f} s")
+    if after:
+        steps = after["kvern_steps_total"] - before["kvern_steps_total"]
+        stepping = after["kvern_step_seconds_total"] - before["kvern_step_seconds_total"]
+        print(f"steps                 {steps:.0f}, {stepping / steps * 1e3:.2f} ms each; beside them {(took - stepping) / steps * 1e6:.0f} us a step")
+
+
+def follow_ups(arguments, folder):
+    numbers = random.Random(arguments.seed)
+    firsts = []
+    with server_for(arguments, folder, arguments.context, arguments.conversations) as server:
+        warm_up(server, numbers)
+        talks = [(server.new_session(), []) for _ in range(arguments.conversations)]
+        for turn in range(arguments.turns + 1):
+            for session, history in talks:
+                history += tokens(numbers, arguments.new if turn else arguments.first)
+                [stream] = finish(Stream(server, history, arguments.answer, session))
+                history += [token for _, token in stream.tokens()]
+                if turn:  # the first is no follow-up
+                    firsts.append(stream.first())
+    print(f"{arguments.conversations} conversations in turn, {arguments.turns} follow-ups of {arguments.new} new tokens each, "
+          f"answers of {arguments.answer}; up to {max(len(h) for _, h in talks)} tokens")
+    print(f"time to first token   p50 {quantile(firsts, 0.5) * 1e3:7.1f}   p99 {quantile(firsts, 0.99) * 1e3:7.1f} ms")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--server", choices=["kvern", "llama"], default="kvern")
+    parser.add_argument("--url", help="a server that runs, of the kind that --server says: http://HOST:PORT or unix:PATH")
+    parser.add_argument("--kvernd", default=ROOT / "build/release/daemon/kvernd")
+    parser.add_argument("--peers", default=ROOT / "build/peers")
+    parser.add_argument("--model", default=ROOT / "models/smollm2.gguf")
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--context", type=int, default=8192, help="tokens of a sequence")
+    parser.add_argument("--kv-memory", help="kvernd's, such as 2GiB")
+    parser.add_argument("--options", default="", help="more flags for the server")
+    parser.add_argument("--seed", type=int, default=1)
+    what = parser.add_subparsers(required=True)
+    one = what.add_parser("gap")
+    one.add_argument("--streams", type=int, default=4)
+    one.add_argument("--tokens", type=int, default=200, help="of each stream")
+    one.add_argument("--prompt", type=int, default=6000)
+    one.set_defaults(run=gap)
+    two = what.add_parser("clients")
+    two.add_argument("--clients", type=int, default=16)
+    two.add_argument("--prompt", type=int, default=128)
+    two.add_argument("--tokens", type=int, default=128)
+    two.set_defaults(run=clients)
+    three = what.add_parser("follow-ups")
+    three.add_argument("--conversations", type=int, default=8)
+    three.add_argument("--turns", type=int, default=6)
+    three.add_argument("--first", type=int, default=500)
+    three.add_argument("--new", type=int, default=60)
+    three.add_argument("--answer", type=int, default=32)
+    three.set_defaults(run=follow_ups)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="kvern-bench-") as folder:
+        arguments.run(arguments, folder)
+
+
+if __name__ == "__main__":
+    main()
