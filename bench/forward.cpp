@@ -1,13 +1,16 @@
 // Speed of the forward pass alone, without engine and sampling: prompt rows in one step (ppN) and decoding after an
-// empty context (tgN), random tokens, median of several repetitions.
+// empty context (tgN), random tokens, median of several repetitions. Beside decoding stands its bound: how fast as many
+// bytes as the weights have are read by as many threads, in the same run.
 
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -15,7 +18,11 @@
 #include <utility>
 #include <vector>
 
+#include "bench/roofline.hpp"
+#include "gpu/cache/memory_block.hpp"
 #include "gpu/cpu/cpu_backend.hpp"
+#include "gpu/cpu/machine.hpp"
+#include "gpu/cpu/thread_team.hpp"
 #include "model/gguf/gguf.hpp"
 
 namespace {
@@ -65,8 +72,22 @@ void advance(backend& b, step& s, int rows, std::mt19937& random) {
   for (step_sequence& sequence : s.sequences) sequence.committed += rows;
 }
 
-/// Tokens a second: `steps` steps of `rows` rows of `sequences` sequences, median of the repetitions.
-void measure(backend& b, const std::string& name, int sequences, int rows, int steps, int repetitions) {
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// Middle, least and most of the repetitions.
+struct speed {
+  double median, least, most;
+};
+
+speed summary(std::vector<double> of) {
+  std::sort(of.begin(), of.end());
+  return {of[of.size() / 2], of.front(), of.back()};
+}
+
+/// Tokens a second: `steps` steps of `rows` rows of `sequences` sequences.
+speed measure(backend& b, const std::string& name, int sequences, int rows, int steps, int repetitions) {
   std::mt19937 random(1);
   std::vector<double> speeds;
   for (int repetition = -1; repetition < repetitions; ++repetition) {  // the first warms up
@@ -74,12 +95,43 @@ void measure(backend& b, const std::string& name, int sequences, int rows, int s
     s.sequences = make_sequences(sequences, rows * steps, b.info().windows.size());
     const auto start = std::chrono::steady_clock::now();
     for (int n = 0; n < steps; ++n) advance(b, s, rows, random);
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-    if (repetition >= 0) speeds.push_back(static_cast<double>(sequences) * rows * steps / took.count());
+    if (repetition >= 0) speeds.push_back(static_cast<double>(sequences) * rows * steps / seconds_since(start));
   }
-  std::sort(speeds.begin(), speeds.end());
-  fmt::print("{:>10}  {:9.1f} tokens/s  ({:.1f} to {:.1f})\n", name, speeds[speeds.size() / 2], speeds.front(),
-             speeds.back());
+  const speed found = summary(std::move(speeds));
+  fmt::print("{:>10}  {:9.1f} tokens/s  ({:.1f} to {:.1f})\n", name, found.median, found.least, found.most);
+  return found;
+}
+
+/// Reads `bytes` bytes over and over, for about half a second, as a team does that reads all weights once a step.
+/// Bytes a second.
+speed read_speed(std::uint64_t bytes, int threads) {
+  cpu::thread_team team(threads);
+  auto block = memory_block::create(bytes, "measuring the bandwidth");
+  if (!block) give_up(block.error());
+  std::memset(block->data(), 1, bytes);
+  constexpr std::uint64_t part = 64 << 10;
+  std::atomic<std::uint64_t> seen{0};
+  std::vector<double> speeds;
+  const auto begin = std::chrono::steady_clock::now();
+  while (speeds.size() < 5 || seconds_since(begin) < 0.5) {
+    const auto start = std::chrono::steady_clock::now();
+    team.run(static_cast<std::int64_t>((bytes + part - 1) / part), [&](std::int64_t i) {
+      const std::uint64_t first = static_cast<std::uint64_t>(i) * part;
+      seen += bench::read_all({block->data() + first, std::min(part, bytes - first)});
+    });
+    speeds.push_back(static_cast<double>(bytes) / seconds_since(start));
+  }
+  return summary(std::move(speeds));
+}
+
+/// What share of the bandwidth decoding one sequence uses: every token reads all weights once.
+void compare_with_bandwidth(std::uint64_t bytes, const speed& decoded, const speed& read) {
+  const double used = static_cast<double>(bytes) * decoded.median;
+  fmt::print(
+      "            {:9.1f} MB a token, {:.1f} GB/s; as many bytes are read at {:.1f} GB/s ({:.1f} to {:.1f}): {:.0f} "
+      "%\n",
+      static_cast<double>(bytes) * 1e-6, used * 1e-9, read.median * 1e-9, read.least * 1e-9, read.most * 1e-9,
+      100 * used / read.median);
 }
 
 }  // namespace
@@ -99,9 +151,10 @@ int main(int argc, char** argv) {
 
   auto file = gguf_file::open(o.model);
   if (!file) give_up(file.error());
+  const int threads = o.threads > 0 ? o.threads : cpu::usable_cores();
   const int positions = std::max({o.prompt, o.generate, 1});
   const cpu::cpu_options options{
-      .threads = o.threads,
+      .threads = threads,
       .context = positions,
       .kv_memory = std::uint64_t{1} << 30,
       .cache = {.type = o.kv == "f16" ? line_type::f16 : line_type::f32},
@@ -117,8 +170,12 @@ int main(int argc, char** argv) {
   fmt::print("{}, {}, {} activations, {} lines, {:.0f} MB of weights\n", (*file)->file_name(), b.info().kernels,
              o.activations, o.kv, static_cast<double>(b.info().weight_bytes) / 1e6);
   if (o.prompt > 0) measure(b, fmt::format("pp{}", o.prompt), 1, o.prompt, 1, o.repetitions);
-  if (o.generate > 0)
-    measure(b, o.batch == 1 ? fmt::format("tg{}", o.generate) : fmt::format("tg{} x {}", o.generate, o.batch), o.batch,
-            1, o.generate, o.repetitions);
+  if (o.generate > 0) {
+    const std::string name =
+        o.batch == 1 ? fmt::format("tg{}", o.generate) : fmt::format("tg{} x {}", o.generate, o.batch);
+    const speed decoded = measure(b, name, o.batch, 1, o.generate, o.repetitions);
+    if (o.batch == 1)
+      compare_with_bandwidth(b.info().weight_bytes, decoded, read_speed(b.info().weight_bytes, threads));
+  }
   return 0;
 }
