@@ -35,7 +35,7 @@ std::vector<float> random_floats(std::size_t n) {
   return v;
 }
 
-std::unique_ptr<matrix> random_matrix(ggml_type type, int rows, int cols, thread_team& team) {
+std::unique_ptr<matrix> random_matrix(ggml_type type, int rows, int cols, thread_team& team, memory_arena& arena) {
   const ggml_type_traits& t = traits(type);
   const std::size_t blocks = static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols) / t.block_size;
   std::vector<std::byte> bytes(blocks * t.type_size);
@@ -55,7 +55,7 @@ std::unique_ptr<matrix> random_matrix(ggml_type type, int rows, int cols, thread
   tensor.type = type;
   tensor.dims = {static_cast<std::uint64_t>(cols), static_cast<std::uint64_t>(rows), 1, 1};
   tensor.data = bytes;
-  return std::move(*matrix::pack(tensor, 0, static_cast<std::uint64_t>(rows), best_isa(), team));
+  return std::move(*matrix::pack(tensor, 0, static_cast<std::uint64_t>(rows), best_isa(), team, arena));
 }
 
 void read_memory(benchmark::State& state) {
@@ -101,7 +101,8 @@ void count_product(benchmark::State& state, const matrix& m, std::int64_t rows, 
 void product(benchmark::State& state, ggml_type type, int outputs, int cols, activation_mode mode) {
   const std::int64_t rows = state.range(0);
   thread_team team(static_cast<int>(state.range(1)));
-  const auto m = random_matrix(type, outputs, cols, team);
+  memory_arena arena;
+  const auto m = random_matrix(type, outputs, cols, team, arena);
   const auto x = random_floats(static_cast<std::size_t>(rows * cols));
   std::vector<float> out(static_cast<std::size_t>(rows * outputs));
   activations a(mode, best_isa());
@@ -119,16 +120,17 @@ void quantise(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * rows * 576);
 }
 
-/// All matrices of SmolLM2-135M, each with memory of its own, in the order of a forward pass; the head for one row.
+/// All matrices of SmolLM2-135M, in the order of a forward pass; the head for one row.
 class smollm2 {
  public:
   explicit smollm2(thread_team& team) {
+    memory_arena arena;
     for (int layer = 0; layer < 30; ++layer) {
       for (const auto& [outputs, cols] : {std::pair{960, 576}, {576, 576}, {3072, 576}, {576, 1536}}) {
-        layers_.push_back(random_matrix(ggml_type::q4_1, outputs, cols, team));
+        layers_.push_back(random_matrix(ggml_type::q4_1, outputs, cols, team, arena));
       }
     }
-    head_ = random_matrix(ggml_type::q8_0, 49152, 576, team);
+    head_ = random_matrix(ggml_type::q8_0, 49152, 576, team, arena);
   }
   std::uint64_t bytes() const {
     std::uint64_t sum = head_->bytes();

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/error.hpp"
+#include "gpu/cache/memory_arena.hpp"
 #include "gpu/cpu/thread_team.hpp"
 #include "model/gguf/gguf.hpp"
 
@@ -43,9 +44,9 @@ class matrix {
  public:
   /// Packs `rows` rows of a tensor of `cols` columns, beginning at `first_row`. Any type of ggml_type works: those
   /// of `packing` (Q4_0 to Q8_0, Q4_K to Q6_K) run packed integer kernels, the others a dequantising float kernel.
-  /// Errors: `model_invalid` (columns not a multiple of the block), `out_of_memory`.
+  /// Its memory is cut from `arena`. Errors: `model_invalid` (columns not a multiple of the block), `out_of_memory`.
   static result<std::unique_ptr<matrix>> pack(const gguf_tensor& tensor, std::uint64_t first_row, std::uint64_t rows,
-                                              isa i, thread_team& team);
+                                              isa i, thread_team& team, memory_arena& arena);
   virtual ~matrix() = default;
 
   virtual int rows() const = 0;
