@@ -1,13 +1,17 @@
 // Speed of the forward pass alone, without engine and sampling: a prompt in steps of at most so many rows (ppN) and
 // decoding (tgN), after an empty context or one of --depth positions, random tokens, median of several repetitions.
+// Beside decoding one sequence from an empty context stands its bound: how fast as many bytes as the weights have are
+// read by as many threads, in the same run.
 
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -15,7 +19,11 @@
 #include <utility>
 #include <vector>
 
+#include "bench/roofline.hpp"
+#include "gpu/cache/memory_block.hpp"
 #include "gpu/cpu/cpu_backend.hpp"
+#include "gpu/cpu/machine.hpp"
+#include "gpu/cpu/thread_team.hpp"
 #include "model/gguf/gguf.hpp"
 
 namespace {
@@ -79,8 +87,22 @@ void advance_by(backend& b, step& s, int positions, int chunk, std::mt19937& ran
   for (int left = positions; left > 0; left -= chunk) advance(b, s, std::min(left, chunk), random);
 }
 
-/// Tokens a second of `sequences` sequences behind the same lines each time, median of the repetitions.
-void measure(backend& b, const std::string& name, int sequences, const course& c, int depth_chunk, int repetitions) {
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// Middle, least and most of the repetitions.
+struct speed {
+  double median, least, most;
+};
+
+speed summary(std::vector<double> of) {
+  std::sort(of.begin(), of.end());
+  return {of[of.size() / 2], of.front(), of.back()};
+}
+
+/// Tokens a second of `sequences` sequences behind the same lines each time.
+speed measure(backend& b, const std::string& name, int sequences, const course& c, int depth_chunk, int repetitions) {
   std::mt19937 random(1);
   step s;
   s.sequences = make_sequences(sequences, c.depth + c.positions, b.info().windows.size());
@@ -90,12 +112,44 @@ void measure(backend& b, const std::string& name, int sequences, const course& c
     for (step_sequence& sequence : s.sequences) sequence.committed = c.depth;
     const auto start = std::chrono::steady_clock::now();
     advance_by(b, s, c.positions, c.chunk, random);
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-    if (repetition >= 0) speeds.push_back(static_cast<double>(sequences) * c.positions / took.count());
+    if (repetition >= 0) speeds.push_back(static_cast<double>(sequences) * c.positions / seconds_since(start));
   }
-  std::sort(speeds.begin(), speeds.end());
-  fmt::print("{:>16}  {:9.1f} tokens/s  ({:.1f} to {:.1f})\n", name, speeds[speeds.size() / 2], speeds.front(),
-             speeds.back());
+  const speed found = summary(std::move(speeds));
+  fmt::print("{:>16}  {:9.1f} tokens/s  ({:.1f} to {:.1f})\n", name, found.median, found.least, found.most);
+  return found;
+}
+
+/// Reads `bytes` bytes over and over, for about half a second, as a team does that reads all weights once a step.
+/// Bytes a second.
+speed read_speed(std::uint64_t bytes, int threads) {
+  cpu::thread_team team(threads);
+  auto block = memory_block::create(bytes, "measuring the bandwidth");
+  if (!block) give_up(block.error());
+  std::memset(block->data(), 1, bytes);
+  constexpr std::uint64_t part = 64 << 10;
+  std::atomic<std::uint64_t> seen{0};
+  std::vector<double> speeds;
+  const auto begin = std::chrono::steady_clock::now();
+  while (speeds.size() < 5 || seconds_since(begin) < 0.5) {
+    const auto start = std::chrono::steady_clock::now();
+    team.run(static_cast<std::int64_t>((bytes + part - 1) / part), [&](std::int64_t i) {
+      const std::uint64_t first = static_cast<std::uint64_t>(i) * part;
+      seen += bench::read_all({block->data() + first, std::min(part, bytes - first)});
+    });
+    speeds.push_back(static_cast<double>(bytes) / seconds_since(start));
+  }
+  return summary(std::move(speeds));
+}
+
+/// What share of the bandwidth decoding one sequence uses: every token reads all weights once.
+void compare_with_bandwidth(std::uint64_t bytes, const speed& decoded, const speed& read) {
+  const double used = static_cast<double>(bytes) * decoded.median;
+  fmt::print(
+      "                  {:9.1f} MB a token, {:.1f} GB/s; as many bytes are read at {:.1f} GB/s ({:.1f} to {:.1f}): "
+      "{:.0f} "
+      "%\n",
+      static_cast<double>(bytes) * 1e-6, used * 1e-9, read.median * 1e-9, read.least * 1e-9, read.most * 1e-9,
+      100 * used / read.median);
 }
 
 }  // namespace
@@ -117,10 +171,11 @@ int main(int argc, char** argv) {
 
   auto file = gguf_file::open(o.model);
   if (!file) give_up(file.error());
+  const int threads = o.threads > 0 ? o.threads : cpu::usable_cores();
   const int positions = o.depth + std::max({o.prompt, o.generate, 1});
   const int depth_chunk = std::max(1, o.chunk / o.batch);
   const cpu::cpu_options options{
-      .threads = o.threads,
+      .threads = threads,
       .context = positions,
       .kv_memory = std::uint64_t{1} << 30,
       .cache = {.type = o.kv == "f16" ? line_type::f16 : line_type::f32},
@@ -143,8 +198,10 @@ int main(int argc, char** argv) {
     measure(b, fmt::format("pp{}{}", o.prompt, behind), 1, {o.depth, o.prompt, o.chunk}, o.chunk, o.repetitions);
   if (o.generate > 0) {
     const std::string batch = o.batch > 1 ? fmt::format(" x {}", o.batch) : "";
-    measure(b, fmt::format("tg{}{}{}", o.generate, batch, behind), o.batch, {o.depth, o.generate, 1}, depth_chunk,
-            o.repetitions);
+    const speed decoded = measure(b, fmt::format("tg{}{}{}", o.generate, batch, behind), o.batch,
+                                  {o.depth, o.generate, 1}, depth_chunk, o.repetitions);
+    if (o.batch == 1 && o.depth == 0)
+      compare_with_bandwidth(b.info().weight_bytes, decoded, read_speed(b.info().weight_bytes, threads));
   }
   return 0;
 }

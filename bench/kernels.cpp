@@ -71,7 +71,8 @@ void keep_finite(ggml_type type, std::byte* block) {
   if (at != size - 2) std::memcpy(block + at + 2, &scale, 2);
 }
 
-std::unique_ptr<matrix> random_matrix(ggml_type type, int rows, int cols, isa i, thread_team& team) {
+std::unique_ptr<matrix> random_matrix(ggml_type type, int rows, int cols, isa i, thread_team& team,
+                                      memory_arena& arena) {
   const ggml_type_traits& t = traits(type);
   const std::size_t blocks = static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols) / t.block_size;
   std::vector<std::byte> bytes(blocks * t.type_size);
@@ -85,7 +86,7 @@ std::unique_ptr<matrix> random_matrix(ggml_type type, int rows, int cols, isa i,
   tensor.type = type;
   tensor.dims = {static_cast<std::uint64_t>(cols), static_cast<std::uint64_t>(rows), 1, 1};
   tensor.data = bytes;
-  return std::move(*matrix::pack(tensor, 0, static_cast<std::uint64_t>(rows), i, team));
+  return std::move(*matrix::pack(tensor, 0, static_cast<std::uint64_t>(rows), i, team, arena));
 }
 
 void read_memory(benchmark::State& state) {
@@ -136,7 +137,8 @@ double int8_peak_rate() {
 void product(benchmark::State& state, ggml_type type, int outputs, int cols, activation_mode mode, isa i) {
   const std::int64_t rows = state.range(0);
   thread_team team(static_cast<int>(state.range(1)));
-  const auto m = random_matrix(type, outputs, cols, i, team);
+  memory_arena arena;
+  const auto m = random_matrix(type, outputs, cols, i, team, arena);
   const auto x = random_floats(static_cast<std::size_t>(rows * cols));
   std::vector<float> out(static_cast<std::size_t>(rows * outputs));
   activations a(mode, i);
@@ -163,16 +165,17 @@ void quantise(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * rows * 576);
 }
 
-/// All matrices of SmolLM2-135M, each with memory of its own, in the order of a forward pass; the head for one row.
+/// All matrices of SmolLM2-135M, in the order of a forward pass; the head for one row.
 class smollm2 {
  public:
   explicit smollm2(thread_team& team) {
+    memory_arena arena;
     for (int layer = 0; layer < 30; ++layer) {
       for (const auto& [outputs, cols] : {std::pair{960, 576}, {576, 576}, {3072, 576}, {576, 1536}}) {
-        layers_.push_back(random_matrix(ggml_type::q4_1, outputs, cols, best_isa(), team));
+        layers_.push_back(random_matrix(ggml_type::q4_1, outputs, cols, best_isa(), team, arena));
       }
     }
-    head_ = random_matrix(ggml_type::q8_0, 49152, 576, best_isa(), team);
+    head_ = random_matrix(ggml_type::q8_0, 49152, 576, best_isa(), team, arena);
   }
   std::uint64_t bytes() const {
     std::uint64_t sum = head_->bytes();

@@ -31,16 +31,27 @@ result<memory_block> memory_block::create(std::uint64_t bytes, const char* purpo
   return block;
 }
 
+memory_block memory_block::part(std::shared_ptr<const memory_block> whole, std::uint64_t first, std::uint64_t bytes) {
+  memory_block block;
+  block.data_ = whole->data_ + first;
+  block.size_ = bytes;
+  block.whole_ = std::move(whole);
+  return block;
+}
+
 memory_block::~memory_block() {
-  if (data_ != nullptr) munmap(data_, size_);
+  if (data_ != nullptr && whole_ == nullptr) munmap(data_, size_);
 }
 
 memory_block::memory_block(memory_block&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      whole_(std::move(other.whole_)) {}
 
 memory_block& memory_block::operator=(memory_block&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(whole_, other.whole_);
   return *this;
 }
 

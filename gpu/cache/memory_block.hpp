@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "base/error.hpp"
@@ -18,6 +19,9 @@ class memory_block {
  public:
   /// Errors: `out_of_memory`, naming `purpose` and the size.
   static result<memory_block> create(std::uint64_t bytes, const char* purpose, memory_use use = memory_use::dense);
+
+  /// Bytes [first, first + bytes) of `whole`, which lives as long as any part of it. `first` is a multiple of 64.
+  static memory_block part(std::shared_ptr<const memory_block> whole, std::uint64_t first, std::uint64_t bytes);
 
   memory_block() = default;
   ~memory_block();
@@ -43,6 +47,7 @@ class memory_block {
  private:
   std::byte* data_ = nullptr;
   std::uint64_t size_ = 0;
+  std::shared_ptr<const memory_block> whole_;  // of which this is a part
 };
 
 }  // namespace kvern::gpu

@@ -72,7 +72,7 @@ class tensor_reader {
       if (!tensor) return std::unexpected(tensor.error());
       tensors.push_back(*tensor);
     }
-    auto packed = linear::pack(tensors, isa_, team_);
+    auto packed = linear::pack(tensors, isa_, team_, arena_);
     if (!packed) return std::unexpected(named(std::move(packed.error()), sources.begin()->name));
     for (const gguf_tensor* tensor : tensors) done(*tensor);
 
@@ -124,6 +124,7 @@ class tensor_reader {
   isa isa_;
   thread_team& team_;
   const std::function<void(double)>& progress_;
+  memory_arena arena_;  // so the weights lie in the order in which a step reads them
   std::unordered_set<std::string> used_;
   std::uint64_t bytes_ = 0;
   std::uint64_t bytes_done_ = 0;

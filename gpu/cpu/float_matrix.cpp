@@ -30,8 +30,8 @@ float_matrix::float_matrix(ggml_type type, int rows, int cols, isa i, memory_blo
       memory_(std::move(memory)) {}
 
 result<std::unique_ptr<matrix>> float_matrix::pack(ggml_type type, std::span<const std::byte> blocks, int rows,
-                                                   int cols, isa i) {
-  auto memory = memory_block::create(blocks.size(), "weights");
+                                                   int cols, isa i, memory_arena& arena) {
+  auto memory = arena.take(blocks.size(), "weights");
   if (!memory) return std::unexpected(std::move(memory.error()));
   std::memcpy(memory->data(), blocks.data(), blocks.size());
   return std::unique_ptr<matrix>(new float_matrix(type, rows, cols, i, std::move(*memory)));

@@ -14,7 +14,7 @@ class float_matrix final : public matrix {
  public:
   /// `cols` is a multiple of the type's block. Errors: `out_of_memory`.
   static result<std::unique_ptr<matrix>> pack(ggml_type type, std::span<const std::byte> blocks, int rows, int cols,
-                                              isa i);
+                                              isa i, memory_arena& arena);
 
   int rows() const override { return rows_; }
   int cols() const override { return cols_; }

@@ -157,6 +157,8 @@ void stream_avx512(const tile_args& a) {
   const std::uint8_t* scales = a.strip + a.layout.scales;
   for (std::int64_t b = 0; b < a.blocks; ++b) {
     fetch_block<P>(quants + ahead);
+    if (form<P>.super_blocks || !form<P>.minima)
+      _mm_prefetch(reinterpret_cast<const char*>(scales + a.layout.bytes), _MM_HINT_T0);
     __m512i s[R][2][2];  // [row][half][plane]
 #pragma GCC unroll 2
     for (int r = 0; r < R; ++r) s[r][0][0] = s[r][0][1] = s[r][1][0] = s[r][1][1] = _mm512_setzero_si512();

@@ -5,7 +5,8 @@
 
 namespace kvern::gpu::cpu {
 
-result<linear> linear::pack(std::span<const gguf_tensor* const> tensors, isa i, thread_team& team) {
+result<linear> linear::pack(std::span<const gguf_tensor* const> tensors, isa i, thread_team& team,
+                            memory_arena& arena) {
   linear made;
   for (std::size_t first = 0; first < tensors.size();) {
     std::size_t last = first + 1;
@@ -19,7 +20,7 @@ result<linear> linear::pack(std::span<const gguf_tensor* const> tensors, isa i, 
       for (std::size_t t = first; t < last; ++t) joined.dims[1] += tensors[t]->rows();
       joined.data = bytes;
     }
-    auto weights = matrix::pack(joined, 0, joined.rows(), i, team);
+    auto weights = matrix::pack(joined, 0, joined.rows(), i, team, arena);
     if (!weights) return std::unexpected(std::move(weights.error()));
     const int rows = (*weights)->rows();
     made.parts_.push_back({std::move(*weights), made.outputs_});

@@ -17,7 +17,8 @@ namespace kvern::gpu::cpu {
 class linear {
  public:
   /// All `tensors` have the same number of columns. Errors: those of matrix::pack.
-  static result<linear> pack(std::span<const gguf_tensor* const> tensors, isa i, thread_team& team);
+  static result<linear> pack(std::span<const gguf_tensor* const> tensors, isa i, thread_team& team,
+                             memory_arena& arena);
 
   int outputs() const { return outputs_; }
   std::uint64_t bytes() const;

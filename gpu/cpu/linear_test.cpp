@@ -53,10 +53,11 @@ std::vector<float> product(const linear& l, const std::vector<float>& x, isa i, 
 
 TEST(linear, fused_and_separate_parts_agree_to_the_bit) {
   thread_team team(2);
+  memory_arena arena;
   const isa i = best_isa();
   const owned_tensor a(cols, 40, 1), b(cols, 24, 2), c(cols, 9, 3, true), d(cols, 17, 4);
   const std::vector<const gguf_tensor*> all{&a.tensor, &b.tensor, &c.tensor, &d.tensor};
-  const auto whole = linear::pack(all, i, team);
+  const auto whole = linear::pack(all, i, team, arena);
   ASSERT_TRUE(whole) << whole.error().message;
   EXPECT_EQ(whole->outputs(), 40 + 24 + 9 + 17);
   EXPECT_GE(whole->bytes(), (40u + 24 + 17) * cols * 4 + 9 * cols * 2);
@@ -68,7 +69,7 @@ TEST(linear, fused_and_separate_parts_agree_to_the_bit) {
   const std::vector<float> together = product(*whole, x, i, team);
   int first = 0;
   for (const gguf_tensor* tensor : all) {
-    const auto alone = linear::pack(std::span(&tensor, 1), i, team);
+    const auto alone = linear::pack(std::span(&tensor, 1), i, team, arena);
     ASSERT_TRUE(alone);
     const std::vector<float> expected = product(*alone, x, i, team);
     for (int r = 0; r < rows; ++r)

@@ -11,7 +11,7 @@
 namespace kvern::gpu::cpu {
 
 result<std::unique_ptr<matrix>> matrix::pack(const gguf_tensor& tensor, std::uint64_t first_row, std::uint64_t rows,
-                                             isa i, thread_team& team) {
+                                             isa i, thread_team& team, memory_arena& arena) {
   constexpr std::uint64_t most = std::numeric_limits<int>::max() - strip_rows;
   const ggml_type_traits& type = traits(tensor.type);
   const std::uint64_t cols = tensor.row_length();
@@ -31,9 +31,9 @@ result<std::unique_ptr<matrix>> matrix::pack(const gguf_tensor& tensor, std::uin
   const int r = static_cast<int>(rows), c = static_cast<int>(cols);
   for (int n = 0; n < static_cast<int>(std::size(packing_forms)); ++n) {
     const auto p = static_cast<packing>(n);
-    if (type_of(p) == tensor.type) return packed_matrix::pack(p, blocks, r, c, i, team);
+    if (type_of(p) == tensor.type) return packed_matrix::pack(p, blocks, r, c, i, team, arena);
   }
-  return float_matrix::pack(tensor.type, blocks, r, c, i);
+  return float_matrix::pack(tensor.type, blocks, r, c, i, arena);
 }
 
 }  // namespace kvern::gpu::cpu

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/error.hpp"
+#include "gpu/cache/memory_arena.hpp"
 #include "gpu/cpu/thread_team.hpp"
 #include "model/gguf/gguf.hpp"
 
@@ -45,9 +46,10 @@ class matrix {
  public:
   /// Packs `rows` rows of a tensor of `cols` columns, beginning at `first_row`. Any type of ggml_type works: those
   /// of `packing` (Q4_0 to Q8_0, Q2_K to Q6_K, IQ4_NL and IQ4_XS) run packed integer kernels, the others a dequantising
-  /// float kernel. Errors: `model_invalid` (columns not a multiple of the block), `out_of_memory`.
+  /// float kernel. Its memory is cut from `arena`. Errors: `model_invalid` (columns not a multiple of the block),
+  /// `out_of_memory`.
   static result<std::unique_ptr<matrix>> pack(const gguf_tensor& tensor, std::uint64_t first_row, std::uint64_t rows,
-                                              isa i, thread_team& team);
+                                              isa i, thread_team& team, memory_arena& arena);
   virtual ~matrix() = default;
 
   virtual int rows() const = 0;

@@ -8,9 +8,10 @@ namespace {
 TEST(matrix, refuses_tensors_that_do_not_hold_the_rows) {
   test::random_source random;
   thread_team team(1);
+  memory_arena arena;
   const test::test_tensor t(ggml_type::q4_0, 4, 64, random);
   const auto code = [&](const gguf_tensor& tensor, std::uint64_t first, std::uint64_t rows) {
-    const auto m = matrix::pack(tensor, first, rows, isa::scalar, team);
+    const auto m = matrix::pack(tensor, first, rows, isa::scalar, team, arena);
     return m ? std::string() : m.error().code;
   };
   EXPECT_EQ(code(t.tensor, 0, 4), "");

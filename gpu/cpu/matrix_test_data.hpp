@@ -7,7 +7,8 @@
 namespace kvern::gpu::cpu::test {
 
 inline std::unique_ptr<matrix> packed(const gguf_tensor& t, int first, int rows, isa i, thread_team& team) {
-  auto m = matrix::pack(t, static_cast<std::uint64_t>(first), static_cast<std::uint64_t>(rows), i, team);
+  memory_arena arena;
+  auto m = matrix::pack(t, static_cast<std::uint64_t>(first), static_cast<std::uint64_t>(rows), i, team, arena);
   EXPECT_TRUE(m.has_value()) << (m ? "" : m.error().message);
   return m ? std::move(*m) : nullptr;
 }

@@ -41,10 +41,10 @@ packed_matrix::packed_matrix(packing p, int rows, int cols, isa i, memory_block 
       memory_(std::move(memory)) {}
 
 result<std::unique_ptr<matrix>> packed_matrix::pack(packing p, std::span<const std::byte> blocks, int rows, int cols,
-                                                    isa i, thread_team& team) {
+                                                    isa i, thread_team& team, memory_arena& arena) {
   const std::int64_t strips = (std::int64_t{rows} + strip_rows - 1) / strip_rows;
   const strip_layout layout = layout_of(p, cols / block_cols);
-  auto memory = memory_block::create(static_cast<std::uint64_t>(strips * layout.bytes), "packed weights");
+  auto memory = arena.take(static_cast<std::uint64_t>(strips * layout.bytes), "packed weights");
   if (!memory) return std::unexpected(std::move(memory.error()));
   std::unique_ptr<packed_matrix> made(new packed_matrix(p, rows, cols, i, std::move(*memory)));
   constexpr std::int64_t strips_in_item = 16;

@@ -15,7 +15,7 @@ class packed_matrix final : public matrix {
  public:
   /// `rows` rows of `cols` columns (a multiple of the type's block) in the file's blocks. Errors: `out_of_memory`.
   static result<std::unique_ptr<matrix>> pack(packing p, std::span<const std::byte> blocks, int rows, int cols, isa i,
-                                              thread_team& team);
+                                              thread_team& team, memory_arena& arena);
 
   int rows() const override { return rows_; }
   int cols() const override { return cols_; }
