@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -137,5 +138,34 @@ struct harness {
   std::size_t last_outputs = 0;
   std::unique_ptr<engine_impl> e;
 };
+
+inline const fake_backend::shape windowed{.context = 512, .pages = 60, .windows = {0, 64, 64}};
+
+/// A turn that keeps all its sequence has.
+inline turn next_turn(const harness& h, turn_id id, sequence_id s, std::vector<token_id> prompt,
+                      std::int64_t max_tokens) {
+  turn t = h.make(id, s, "a", std::move(prompt), max_tokens);
+  t.keep = static_cast<std::int64_t>(t.prompt.size());
+  return t;
+}
+
+inline std::vector<token_id> joined(std::vector<token_id> a, const std::vector<token_id>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+/// A greedy answer of a cold sequence, with windows and rotation.
+inline std::vector<token_id> cold_answer(const fake_backend::shape& shape, const rotation& r,
+                                         std::span<const token_id> prompt, std::size_t count) {
+  fake_backend::alone cold(shape.windows, r);
+  for (const token_id t : prompt) cold.append(t);
+  std::vector<token_id> out;
+  while (out.size() < count) {
+    const auto logits = fake_backend::logits_of(cold.state(), shape.vocab);
+    out.push_back(static_cast<token_id>(std::max_element(logits.begin(), logits.end()) - logits.begin()));
+    cold.append(out.back());
+  }
+  return out;
+}
 
 }  // namespace kvern::gpu

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""What a server takes from its machine: kvernd, or llama-server beside it (bench/peers/build-llama-cpp).
+
+    bench/footprint.py start    from the start of the process to the first answer of GET /health with 200
+    bench/footprint.py memory   resident memory with sessions of so many tokens, each of its own
+
+--server chooses kvern or llama. llama-server allocates and clears its whole cache at the start, so its sessions are not
+filled: what it has then is the least it can have. Prompts are random token ids.
+"""
+import argparse
+import os
+import pathlib
+import random
+import tempfile
+import time
+
+import serving
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+def resident(process):
+    """Bytes, those of mapped files included."""
+    for line in open(f"/proc/{process.pid}/smaps_rollup"):
+        if line.startswith("Rss:"):
+            return int(line.split()[1]) * 1024
+    raise SystemExit("no Rss in smaps_rollup")
+
+
+def start(arguments, folder):
+    begin = time.monotonic()
+    with serving.server_for(arguments, folder, arguments.context, 1) as server:
+        took = time.monotonic() - begin
+        rss = resident(server.process)
+    print(f"ready after {took * 1e3:.0f} ms, with {rss / 2**20:.0f} MiB")
+    return {"ready": took, "resident": rss}
+
+
+def memory(arguments, folder):
+    numbers = random.Random(arguments.seed)
+    with serving.server_for(arguments, folder, arguments.tokens + 32, arguments.sessions) as server:
+        serving.warm_up(server, numbers)
+        before = resident(server.process)
+        if arguments.server == "kvern":
+            for _ in range(arguments.sessions):
+                serving.finish(serving.Stream(server, serving.tokens(numbers, arguments.tokens - 1), 1, server.new_session()))
+            time.sleep(1)  # what the last turn leaves is returned a moment later
+        after = resident(server.process)
+    print(f"{arguments.sessions} sessions of {arguments.tokens} tokens: {after / 2**20:.0f} MiB resident, {before / 2**20:.0f} before")
+    return {"resident": after}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    serving.add_server_options(parser)
+    what = parser.add_subparsers(required=True)
+    one = what.add_parser("start")
+    one.set_defaults(run=start)
+    two = what.add_parser("memory")
+    two.add_argument("--sessions", type=int, default=16)
+    two.add_argument("--tokens", type=int, default=4096)
+    two.set_defaults(run=memory)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="kvern-bench-") as folder:
+        arguments.run(arguments, folder)
+
+
+if __name__ == "__main__":
+    main()
