@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "gpu/cpu/activations_data.hpp"
@@ -10,11 +11,11 @@
 namespace kvern::gpu::cpu {
 namespace {
 
-// Columns dequantised at a time: every type's block size (1, 32, 64 or 256) divides it, and four rows of it stay in the
-// first-level cache.
-constexpr std::int64_t chunk_cols = 512;
+// Columns dequantised at a time: every type's block size (1, 32, 64 or 256) divides it. So many columns of the rows at
+// once and of four outputs stay in the first-level cache, with the sums of an item's outputs.
+constexpr std::int64_t chunk_cols = 256;
 constexpr int outputs_at_once = 4;
-constexpr int rows_at_once = 32;
+constexpr int rows_at_once = 16;
 constexpr int outputs_in_item = 16;
 
 }  // namespace
@@ -59,20 +60,34 @@ void float_matrix::row(int o, float* out) const { widen(o, 0, cols_, out); }
 
 void float_matrix::multiply_outputs(const float* x, std::int64_t x_stride, int rows, int first_output, float* out,
                                     std::int64_t out_stride) const {
-  const int outputs = std::min(outputs_at_once, rows_ - first_output);
-  alignas(64) float w[outputs_at_once * chunk_cols];
-  alignas(64) float sums[rows_at_once * outputs_at_once * 16];
-  std::fill_n(sums, rows * outputs_at_once * 16, 0.0F);
-  if (outputs < outputs_at_once) std::fill_n(w, outputs_at_once * chunk_cols, 0.0F);
+  const int outputs = std::min(outputs_in_item, rows_ - first_output);
+  const int quads = (outputs + outputs_at_once - 1) / outputs_at_once;
+  const int quad_sums = rows * outputs_at_once;
+  alignas(64) float copy[outputs_at_once * chunk_cols];
+  alignas(64) float lanes[rows_at_once * outputs_in_item * 16];
+  std::fill_n(lanes, quads * quad_sums * 16, 0.0F);
   for (std::int64_t k = 0; k < cols_; k += chunk_cols) {
     const std::int64_t count = std::min(chunk_cols, cols_ - k);
-    for (int o = 0; o < outputs; ++o) widen(first_output + o, k, count, w + o * chunk_cols);
-    kernels_.dot(x + k, x_stride, rows, w, chunk_cols, count, sums);
-  }
-  for (int r = 0; r < rows; ++r) {
-    for (int o = 0; o < outputs; ++o) {
-      out[r * out_stride + o] = kernels_.sum16(sums + (r * outputs_at_once + o) * 16);
+    for (int q = 0; q < quads; ++q) {
+      const int first = first_output + q * outputs_at_once;
+      const int there = std::min(outputs_at_once, rows_ - first);
+      const float* w = copy;
+      std::int64_t w_stride = chunk_cols;
+      if (type_ == ggml_type::f32 && there == outputs_at_once) {
+        w = reinterpret_cast<const float*>(memory_.data() + first * row_bytes_) + k;
+        w_stride = cols_;
+      } else {
+        for (int o = 0; o < there; ++o) widen(first + o, k, count, copy + o * chunk_cols);
+        if (there < outputs_at_once) std::fill(copy + there * chunk_cols, std::end(copy), 0.0F);
+      }
+      kernels_.dot(x + k, x_stride, rows, w, w_stride, count, lanes + q * quad_sums * 16);
     }
+  }
+  float sums[rows_at_once * outputs_in_item];
+  kernels_.sum_lanes(lanes, quads * quad_sums, sums);
+  for (int r = 0; r < rows; ++r) {
+    for (int o = 0; o < outputs; ++o)
+      out[r * out_stride + o] = sums[o / outputs_at_once * quad_sums + r * outputs_at_once + o % outputs_at_once];
   }
 }
 
@@ -81,12 +96,9 @@ void float_matrix::multiply(const activations& x, float* out, std::int64_t out_s
   const int items = (rows_ + outputs_in_item - 1) / outputs_in_item;
   team.run(items, [&](std::int64_t item) {
     const int first = static_cast<int>(item) * outputs_in_item;
-    const int last = std::min(rows_, first + outputs_in_item);
     for (int r = 0; r < d.rows; r += rows_at_once) {
       const int rows = std::min(rows_at_once, d.rows - r);
-      for (int o = first; o < last; o += outputs_at_once) {
-        multiply_outputs(d.x + r * d.stride, d.stride, rows, o, out + r * out_stride + o, out_stride);
-      }
+      multiply_outputs(d.x + r * d.stride, d.stride, rows, first, out + r * out_stride + first, out_stride);
     }
   });
 }

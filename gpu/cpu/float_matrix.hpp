@@ -27,6 +27,7 @@ class float_matrix final : public matrix {
 
   /// Columns [first, first + count) of row `o`, both multiples of the type's block.
   void widen(std::int64_t o, std::int64_t first, std::int64_t count, float* out) const;
+  /// Up to outputs_in_item outputs and rows_at_once rows.
   void multiply_outputs(const float* x, std::int64_t x_stride, int rows, int first_output, float* out,
                         std::int64_t out_stride) const;
 

@@ -222,7 +222,9 @@ inline void compare_dots(const kernels& k, random_source& random) {
       const auto run = [&](const kernels& t) {
         std::vector<float> acc = start;
         t.dot(x.data(), cols, rows, w.data(), cols, cols, acc.data());
-        acc.push_back(t.sum16(acc.data()));
+        std::vector<float> sums(static_cast<std::size_t>(rows) * 4);
+        t.sum_lanes(acc.data(), rows * 4, sums.data());
+        acc.insert(acc.end(), sums.begin(), sums.end());
         return acc;
       };
       expect_same_bits(run(k), run(scalar_kernels()));

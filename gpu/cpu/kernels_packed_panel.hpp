@@ -61,43 +61,48 @@ inline void sum_rows(const tile_input& x, std::int64_t first_block, int blocks, 
 /// Adds block `b` of the chunk, block `at` of the matrix, to the sums [R][Outputs] of rows [row, row + S) and of G
 /// vectors of outputs from `column` on.
 ///
-/// The planes share their integers, which are shifted between them. Integer bounds: see kernels_packed_scalar.hpp.
+/// The planes have integers of their own while registers last, which hides the latency of the multiplications; else one
+/// set is shifted between the planes. Integer bounds: see kernels_packed_scalar.hpp.
 template <class V, panel_kind K, int R, int S, int G, bool Fine, int Outputs>
 inline void add_block(const unpacked<Outputs>& w, const row_sums<R>& rows, const tile_input& x, std::int64_t at, int b,
                       int row, int column, float* sums) {
   constexpr int planes = Fine ? 2 : 1;
+  constexpr int sets = Fine && G * S <= V::rows ? 2 : 1;
+  constexpr bool offset_first = K.offset && planes == sets;
   const std::int8_t* const quants = x.quants + (at * 8 * planes * R + row) * 4;
 #pragma GCC unroll 2
   for (int part = 0; part < K.parts; ++part) {
-    typename V::ints s[G][S];
-#pragma GCC unroll 8
-    for (int r = 0; r < S; ++r) {
+    typename V::ints s[sets][G][S];
 #pragma GCC unroll 2
-      for (int g = 0; g < G; ++g)
-        s[g][r] = K.offset && !Fine ? V::broadcast(rows.offsets[b][part][row + r]) : V::zero();
+    for (int g = 0; g < G; ++g) {
+#pragma GCC unroll 8
+      for (int r = 0; r < S; ++r) {
+        s[0][g][r] = V::zero();
+        s[sets - 1][g][r] = offset_first ? V::broadcast(rows.offsets[b][part][row + r]) : V::zero();
+      }
     }
 #pragma GCC unroll 2
-    for (int plane = 0; plane < planes; ++plane) {
-      if (plane == 1) {
-#pragma GCC unroll 8
-        for (int r = 0; r < S; ++r) {
-#pragma GCC unroll 2
-          for (int g = 0; g < G; ++g) {
-            s[g][r] = V::times_128(s[g][r]);
-            if constexpr (K.offset) s[g][r] = V::add(s[g][r], V::broadcast(rows.offsets[b][part][row + r]));
-          }
-        }
-      }
+    for (int pass = 0; pass < planes / sets; ++pass) {
 #pragma GCC unroll 8
       for (int t = part * 4; t < (K.parts == 1 ? 8 : part * 4 + 4); ++t) {
         typename V::ints q[G];
 #pragma GCC unroll 2
         for (int g = 0; g < G; ++g) q[g] = V::load(w.quants[b][t] + 4 * (column + g * V::lanes));
-#pragma GCC unroll 8
-        for (int r = 0; r < S; ++r) {
-          const typename V::ints four = V::four(quants + ((8 * plane + t) * R + r) * 4);
 #pragma GCC unroll 2
-          for (int g = 0; g < G; ++g) s[g][r] = V::dot(s[g][r], q[g], four);
+        for (int set = 0; set < sets; ++set) {
+#pragma GCC unroll 8
+          for (int r = 0; r < S; ++r) {
+            const typename V::ints four = V::four(quants + ((8 * (pass + set) + t) * R + r) * 4);
+#pragma GCC unroll 2
+            for (int g = 0; g < G; ++g) s[set][g][r] = V::dot(s[set][g][r], q[g], four);
+          }
+        }
+      }
+      if (Fine && pass == 0) {
+#pragma GCC unroll 2
+        for (int g = 0; g < G; ++g) {
+#pragma GCC unroll 8
+          for (int r = 0; r < S; ++r) s[0][g][r] = V::times_128(s[0][g][r]);
         }
       }
     }
@@ -107,9 +112,12 @@ inline void add_block(const unpacked<Outputs>& w, const row_sums<R>& rows, const
       const typename V::floats scale = V::load(w.scales[b][part] + out);
 #pragma GCC unroll 8
       for (int r = 0; r < S; ++r) {
+        typename V::ints all = s[0][g][r];
+        if constexpr (sets == 2) all = V::add(all, s[1][g][r]);
+        if constexpr (K.offset && !offset_first) all = V::add(all, V::broadcast(rows.offsets[b][part][row + r]));
         float* const sum = sums + (row + r) * Outputs + out;
         typename V::floats now =
-            V::fma(V::mul(scale, V::broadcast(x.scales[at * R + row + r])), V::to_floats(s[g][r]), V::load(sum));
+            V::fma(V::mul(scale, V::broadcast(x.scales[at * R + row + r])), V::to_floats(all), V::load(sum));
         if constexpr (K.minima)
           now = V::fma(V::load(w.minima[b][part] + out), V::broadcast(rows.scaled[b][part][row + r]), now);
         V::store(sum, now);

@@ -53,45 +53,44 @@ void quantise_kernel(const quantise_args& a) {
   }
 }
 
-template <int R>
-inline void dot_rows(const float* x, std::int64_t x_stride, const float* w, std::int64_t w_stride, std::int64_t cols,
+template <int R, int O>
+inline void dot_part(const float* x, std::int64_t x_stride, const float* w, std::int64_t w_stride, std::int64_t cols,
                      float* acc) {
-  vf s[R][4];
+  vf s[R][O];
   for (int r = 0; r < R; ++r) {
-    for (int o = 0; o < 4; ++o) s[r][o] = load(acc + (r * 4 + o) * 16);
+    for (int o = 0; o < O; ++o) s[r][o] = load(acc + (r * 4 + o) * 16);
   }
   const auto step = [&](std::int64_t k, auto read) {
-    vf b[4];
-    for (int o = 0; o < 4; ++o) b[o] = read(w + o * w_stride + k);
+    vf b[O];
+    for (int o = 0; o < O; ++o) b[o] = read(w + o * w_stride + k);
     for (int r = 0; r < R; ++r) {
       const vf a = read(x + r * x_stride + k);
-      for (int o = 0; o < 4; ++o) s[r][o] = fma(b[o], a, s[r][o]);
+      for (int o = 0; o < O; ++o) s[r][o] = fma(b[o], a, s[r][o]);
     }
   };
   std::int64_t k = 0;
   for (; k + 16 <= cols; k += 16) step(k, [](const float* p) { return load(p); });
   if (k < cols) step(k, [&](const float* p) { return load_some(p, cols - k); });
   for (int r = 0; r < R; ++r) {
-    for (int o = 0; o < 4; ++o) store(acc + (r * 4 + o) * 16, s[r][o]);
+    for (int o = 0; o < O; ++o) store(acc + (r * 4 + o) * 16, s[r][o]);
   }
 }
 
 void dot_kernel(const float* x, std::int64_t x_stride, int rows, const float* w, std::int64_t w_stride,
                 std::int64_t cols, float* acc) {
-  while (rows >= 4) {
-    dot_rows<4>(x, x_stride, w, w_stride, cols, acc);
-    x += 4 * x_stride;
-    acc += 4 * 64;
-    rows -= 4;
+  int r = 0;
+  for (; r + dot_side <= rows; r += dot_side) {
+    for (int o = 0; o < 4; o += dot_side)
+      dot_part<dot_side, dot_side>(x + r * x_stride, x_stride, w + o * w_stride, w_stride, cols,
+                                   acc + (r * 4 + o) * 16);
   }
-  for (; rows > 0; --rows) {
-    dot_rows<1>(x, x_stride, w, w_stride, cols, acc);
-    x += x_stride;
-    acc += 64;
-  }
+  for (; r < rows; ++r) dot_part<1, 4>(x + r * x_stride, x_stride, w, w_stride, cols, acc + r * 64);
 }
 
-float sum16_kernel(const float* lanes) { return sum(load(lanes)); }
+void sum_lanes_kernel(const float* lanes, int n, float* out) {
+  for (int i = 0; i < n; i += 4, lanes += 64)
+    sum_four(load(lanes), load(lanes + 16), load(lanes + 32), load(lanes + 48), out + i);
+}
 
 }  // namespace
 }  // namespace kvern::gpu::cpu

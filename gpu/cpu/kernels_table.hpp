@@ -12,7 +12,7 @@ constexpr kernels make_table(void (*tile)(packing, int, const tile_args&)) {
   k.quantise = quantise_kernel;
   k.tile = tile;
   k.dot = dot_kernel;
-  k.sum16 = sum16_kernel;
+  k.sum_lanes = sum_lanes_kernel;
   k.widen_half = widen_half_kernel;
   k.widen_bf16 = widen_bf16_kernel;
   k.narrow_half = narrow_half_kernel;

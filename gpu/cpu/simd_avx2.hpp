@@ -17,6 +17,7 @@ struct vi {
 };
 
 constexpr int attention_rows = 2;
+constexpr int dot_side = 2;  // rows and outputs whose sums stay in registers
 
 inline vf load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
 inline void store(float* p, vf x) {
@@ -100,6 +101,12 @@ inline float sum(vf x) {
   __m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
   q = _mm_add_ps(q, _mm_movehl_ps(q, q));
   return _mm_cvtss_f32(_mm_add_ss(q, _mm_shuffle_ps(q, q, 1)));
+}
+inline void sum_four(vf a, vf b, vf c, vf d, float* out) {
+  out[0] = sum(a);
+  out[1] = sum(b);
+  out[2] = sum(c);
+  out[3] = sum(d);
 }
 inline float largest(vf x) {
   const __m256 h = _mm256_max_ps(x.a, x.b);

@@ -17,6 +17,7 @@ struct vi {
 };
 
 constexpr int attention_rows = 8;
+constexpr int dot_side = 4;  // rows and outputs whose sums stay in registers
 
 inline vf load(const float* p) { return {_mm512_loadu_ps(p)}; }
 inline void store(float* p, vf a) { _mm512_storeu_ps(p, a.v); }
@@ -84,6 +85,15 @@ inline float sum(vf a) {
   __m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
   q = _mm_add_ps(q, _mm_movehl_ps(q, q));
   return _mm_cvtss_f32(_mm_add_ss(q, _mm_shuffle_ps(q, q, 1)));
+}
+/// The sums of four vectors, each in the order of sum().
+inline void sum_four(vf a, vf b, vf c, vf d, float* out) {
+  const __m512 ab = _mm512_add_ps(_mm512_shuffle_f32x4(a.v, b.v, 0x44), _mm512_shuffle_f32x4(a.v, b.v, 0xee));
+  const __m512 cd = _mm512_add_ps(_mm512_shuffle_f32x4(c.v, d.v, 0x44), _mm512_shuffle_f32x4(c.v, d.v, 0xee));
+  __m512 q = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
+  q = _mm512_add_ps(q, _mm512_shuffle_ps(q, q, 0x4e));
+  q = _mm512_add_ps(q, _mm512_shuffle_ps(q, q, 0xb1));
+  _mm_storeu_ps(out, _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, q)));
 }
 inline float largest(vf a) {
   const __m256 h = _mm256_max_ps(_mm512_castps512_ps256(a.v), upper(a.v));

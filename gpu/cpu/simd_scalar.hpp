@@ -18,6 +18,7 @@ struct vi {
 };
 
 constexpr int attention_rows = 2;
+constexpr int dot_side = 2;
 
 template <class T, class F>
 inline T each(F f) {
@@ -184,6 +185,12 @@ inline auto fold(const T& a, F f) {
 }
 inline float sum(const vf& a) {
   return fold(a, [](float x, float y) { return x + y; });
+}
+inline void sum_four(const vf& a, const vf& b, const vf& c, const vf& d, float* out) {
+  out[0] = sum(a);
+  out[1] = sum(b);
+  out[2] = sum(c);
+  out[3] = sum(d);
 }
 inline float largest(const vf& a) {
   return fold(a, [](float x, float y) { return x > y ? x : y; });
