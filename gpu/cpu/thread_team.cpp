@@ -55,8 +55,9 @@ void stay_on(std::thread& thread, const std::vector<int>& cpus) {
 
 }  // namespace
 
-/// A task's indices are handed out through queues, one for each group of them; queue q of a task has the indices from
-/// `first` on. Its ticket holds the task's number in the high half and the indices left in the low half. A claim is a
+/// A task's indices are handed out through queues, one for each thread, which holds neighbouring indices of its group,
+/// from `first` on; so as long as nobody helps, a thread goes through memory in order and claims without contention.
+/// Its ticket holds the task's number in the high half and the indices left in the low half. A claim is a
 /// compare-and-swap of the whole word, so it succeeds only while that very task still has indices; as long as it has,
 /// the caller has not returned and the fields that describe the task stand still. A worker that wakes late finds
 /// nothing left and touches nothing: the caller never waits for a worker that has not joined.
@@ -71,7 +72,7 @@ struct thread_team::impl {
   std::atomic<bool> stop{false};
   std::atomic<void (*)(void*, std::int64_t)> call{nullptr};
   std::atomic<void*> task{nullptr};
-  std::atomic<std::uint32_t> used{0};                 // queues of the current task
+  std::atomic<std::uint32_t> groups{0};               // of the current task, at most as many as threads
   alignas(64) std::atomic<std::uint32_t> pending{0};  // indices not finished yet
   std::vector<queue> queues;                          // as many as threads
   std::vector<std::thread> workers;
@@ -104,11 +105,17 @@ struct thread_team::impl {
     return finished;
   }
 
-  /// Runs indices of the current task until none is left; those of thread `t`'s own queue first.
+  /// The first thread of group `g` of `n`.
+  std::size_t first_thread(std::size_t g, std::size_t n) const { return (g * queues.size() + n - 1) / n; }
+
+  /// Runs indices of the current task until none is left: those of thread `t`'s own queue first, then of its group.
   void work(std::size_t t) {
-    const std::size_t n = used.load(std::memory_order_relaxed), own = t * n / queues.size();
+    const std::size_t all = queues.size(), n = std::max<std::size_t>(groups.load(std::memory_order_relaxed), 1);
+    const std::size_t first = first_thread(t * n / all, n), last = first_thread(t * n / all + 1, n);
+    const std::size_t own = last - first;
     std::uint32_t finished = 0;
-    for (std::size_t i = 0; i < n; ++i) finished += empty(queues[(own + i) % n]);
+    for (std::size_t i = 0; i < own; ++i) finished += empty(queues[first + (t - first + i) % own]);
+    for (std::size_t i = own; i < all; ++i) finished += empty(queues[(first + i) % all]);
     if (finished != 0 && pending.fetch_sub(finished, std::memory_order_acq_rel) == finished) pending.notify_one();
   }
 
@@ -121,25 +128,28 @@ struct thread_team::impl {
     }
   }
 
-  /// Runs [begin, ends.back()), at most 2^32 - 1 indices. Groups that outnumber queues are spread evenly over them.
+  /// Runs [begin, ends.back()), at most 2^32 - 1 indices. Groups that outnumber threads are spread evenly over them.
   void run(std::int64_t begin, std::span<const std::int64_t> ends, void (*function)(void*, std::int64_t),
            void* argument) {
     const std::size_t n = std::min(ends.size(), queues.size());
     call.store(function, std::memory_order_relaxed);
     task.store(argument, std::memory_order_relaxed);
-    used.store(static_cast<std::uint32_t>(n), std::memory_order_relaxed);
+    groups.store(static_cast<std::uint32_t>(n), std::memory_order_relaxed);
     pending.store(static_cast<std::uint32_t>(ends.back() - begin), std::memory_order_relaxed);
-    std::int64_t first = begin;
-    for (std::size_t q = 0; q < n; ++q) {
-      const std::int64_t end = ends[(q + 1) * ends.size() / n - 1];
-      queues[q].first.store(first, std::memory_order_relaxed);
-      queues[q].count.store(static_cast<std::uint32_t>(end - first), std::memory_order_relaxed);
-      first = end;
+    for (std::size_t g = 0; g < n; ++g) {
+      const std::int64_t end = ends[(g + 1) * ends.size() / n - 1];
+      const std::size_t last = first_thread(g + 1, n);
+      for (std::size_t q = first_thread(g, n); q < last; ++q) {
+        const std::int64_t count = (end - begin) / static_cast<std::int64_t>(last - q);
+        queues[q].first.store(begin, std::memory_order_relaxed);
+        queues[q].count.store(static_cast<std::uint32_t>(count), std::memory_order_relaxed);
+        begin += count;
+      }
     }
     const std::uint32_t number = task_number.load(std::memory_order_relaxed) + 1;
-    for (std::size_t q = 0; q < n; ++q) {
-      const std::uint64_t left = queues[q].count.load(std::memory_order_relaxed);
-      queues[q].ticket.store((std::uint64_t{number} << 32) | left, std::memory_order_release);
+    for (queue& q : queues) {
+      const std::uint64_t left = q.count.load(std::memory_order_relaxed);
+      q.ticket.store((std::uint64_t{number} << 32) | left, std::memory_order_release);
     }
     task_number.store(number, std::memory_order_release);
     task_number.notify_all();
