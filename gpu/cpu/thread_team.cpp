@@ -1,15 +1,21 @@
 #include "gpu/cpu/thread_team.hpp"
 
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <ctime>
 #include <limits>
 #include <span>
 #include <thread>
 #include <vector>
+
+#include "gpu/cpu/stalled_thread.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -22,6 +28,11 @@ namespace {
 constexpr std::chrono::microseconds spin_time{40};
 constexpr int pauses_per_clock = 16;
 
+// A thread whose processor time stands still for so long has lost its processor.
+constexpr std::chrono::microseconds stall_time{20};
+// How long a caller sleeps before it looks whether those it waits for still run.
+constexpr std::chrono::microseconds look_time{200};
+
 void pause() {
 #if defined(__x86_64__)
   _mm_pause();
@@ -30,18 +41,25 @@ void pause() {
 #endif
 }
 
-/// Waits until `word` differs from `old`: spinning first, then asleep. Returns the new value.
-std::uint32_t wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t old) {
-  const auto deadline = std::chrono::steady_clock::now() + spin_time;
+/// Spins until `done()`, for `time` at most. Returns whether it is.
+template <class F>
+bool spin_until(F done, std::chrono::microseconds time) {
+  const auto deadline = std::chrono::steady_clock::now() + time;
   do {
     for (int i = 0; i < pauses_per_clock; ++i) {
-      const std::uint32_t now = word.load(std::memory_order_acquire);
-      if (now != old) return now;
+      if (done()) return true;
       pause();
     }
   } while (std::chrono::steady_clock::now() < deadline);
-  word.wait(old, std::memory_order_acquire);
-  return word.load(std::memory_order_acquire);
+  return false;
+}
+
+constexpr timespec look_timeout{0, std::chrono::nanoseconds(look_time).count()};
+
+/// Sleeps while `word` is `value`, until woken or `timeout` has passed; or wakes `value` sleepers. May return early.
+void futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value, const timespec* timeout) {
+  static_assert(sizeof word == sizeof(std::uint32_t));
+  syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
 }
 
 void stay_on(std::thread& thread, const std::vector<int>& cpus) {
@@ -55,8 +73,9 @@ void stay_on(std::thread& thread, const std::vector<int>& cpus) {
 
 }  // namespace
 
-/// A task's indices are handed out through queues, one for each group of them; queue q of a task has the indices from
-/// `first` on. Its ticket holds the task's number in the high half and the indices left in the low half. A claim is a
+/// A task's indices are handed out through queues, one for each thread, which holds neighbouring indices of its group,
+/// from `first` on; so as long as nobody helps, a thread goes through memory in order and claims without contention.
+/// Its ticket holds the task's number in the high half and the indices left in the low half. A claim is a
 /// compare-and-swap of the whole word, so it succeeds only while that very task still has indices; as long as it has,
 /// the caller has not returned and the fields that describe the task stand still. A worker that wakes late finds
 /// nothing left and touches nothing: the caller never waits for a worker that has not joined.
@@ -66,17 +85,23 @@ struct thread_team::impl {
     std::atomic<std::int64_t> first{0};
     std::atomic<std::uint32_t> count{0};
   };
+  struct alignas(64) member {
+    stalled_thread thread;
+    std::size_t looks_at = 0;  // whom it looked at last, of those it waited for
+  };
 
   alignas(64) std::atomic<std::uint32_t> task_number{0};
   std::atomic<bool> stop{false};
   std::atomic<void (*)(void*, std::int64_t)> call{nullptr};
   std::atomic<void*> task{nullptr};
-  std::atomic<std::uint32_t> used{0};                 // queues of the current task
+  std::atomic<std::uint32_t> groups{0};               // of the current task, at most as many as threads
   alignas(64) std::atomic<std::uint32_t> pending{0};  // indices not finished yet
-  std::vector<queue> queues;                          // as many as threads
+  std::atomic<bool> caller_sleeps{false};
+  std::vector<queue> queues;    // as many as threads
+  std::vector<member> members;  // likewise
   std::vector<std::thread> workers;
 
-  explicit impl(std::size_t threads) : queues(threads) {}
+  explicit impl(std::size_t threads) : queues(threads), members(threads) {}
 
   /// Also when not all threads could be had: those that run must be joined.
   ~impl() {
@@ -104,48 +129,102 @@ struct thread_team::impl {
     return finished;
   }
 
-  /// Runs indices of the current task until none is left; those of thread `t`'s own queue first.
+  /// The first thread of group `g` of `n`.
+  std::size_t first_thread(std::size_t g, std::size_t n) const { return (g * queues.size() + n - 1) / n; }
+
+  /// Runs indices of the current task until none is left: those of thread `t`'s own queue first, then of its group.
   void work(std::size_t t) {
-    const std::size_t n = used.load(std::memory_order_relaxed), own = t * n / queues.size();
+    const std::size_t all = queues.size(), n = std::max<std::size_t>(groups.load(std::memory_order_relaxed), 1);
+    const std::size_t first = first_thread(t * n / all, n), last = first_thread(t * n / all + 1, n);
+    const std::size_t own = last - first;
+    members[t].thread.begin();
     std::uint32_t finished = 0;
-    for (std::size_t i = 0; i < n; ++i) finished += empty(queues[(own + i) % n]);
-    if (finished != 0 && pending.fetch_sub(finished, std::memory_order_acq_rel) == finished) pending.notify_one();
+    for (std::size_t i = 0; i < own; ++i) finished += empty(queues[first + (t - first + i) % own]);
+    for (std::size_t i = own; i < all; ++i) finished += empty(queues[(first + i) % all]);
+    if (finished != 0 && pending.fetch_sub(finished, std::memory_order_seq_cst) == finished &&
+        caller_sleeps.load(std::memory_order_seq_cst))
+      futex(pending, FUTEX_WAKE_PRIVATE, 1, nullptr);
+    members[t].thread.end(t != 0);  // the caller goes on where it is
+  }
+
+  bool done() const { return pending.load(std::memory_order_acquire) == 0; }
+
+  /// When one that thread `t` waits for has work and no processor, it is given that of `t`. Returns whether it was.
+  bool give_way(std::size_t t) {
+    const std::size_t all = members.size();
+    std::size_t& at = members[t].looks_at;
+    for (std::size_t i = 0; i < all; ++i) {
+      at = (at + 1) % all;
+      stalled_thread& other = members[at].thread;
+      if (at == t || !other.holds_work()) continue;
+      const auto before = other.time();
+      if (spin_until([&] { return done() || !other.holds_work(); }, stall_time)) return false;
+      return other.time() == before && other.bring_here();
+    }
+    return false;
+  }
+
+  void wait_for_workers() {
+    if (spin_until([&] { return done(); }, spin_time)) return;
+    caller_sleeps.store(true, std::memory_order_seq_cst);
+    for (std::uint32_t left; (left = pending.load(std::memory_order_seq_cst)) != 0;) {
+      give_way(0);
+      futex(pending, FUTEX_WAIT_PRIVATE, left, &look_timeout);
+    }
+    caller_sleeps.store(false, std::memory_order_relaxed);
+  }
+
+  /// Waits for a task after number `seen`; returns its number.
+  std::uint32_t wait_for_task(std::size_t t, std::uint32_t seen) {
+    std::uint32_t number = seen;
+    const auto comes = [&] { return (number = task_number.load(std::memory_order_acquire)) != seen; };
+    while (!spin_until(comes, spin_time)) {
+      // Having had its processor the caller has no use for it; this thread may as well queue for the other's.
+      if (members[0].thread.holds_work() && give_way(t)) {
+        leave_processor();
+        continue;
+      }
+      task_number.wait(seen, std::memory_order_acquire);
+    }
+    return number;
   }
 
   void worker(std::size_t t) {
     std::uint32_t seen = 0;
     for (;;) {
-      seen = wait_for_change(task_number, seen);
+      seen = wait_for_task(t, seen);
       if (stop.load(std::memory_order_acquire)) return;
       work(t);
     }
   }
 
-  /// Runs [begin, ends.back()), at most 2^32 - 1 indices. Groups that outnumber queues are spread evenly over them.
+  /// Runs [begin, ends.back()), at most 2^32 - 1 indices. Groups that outnumber threads are spread evenly over them.
   void run(std::int64_t begin, std::span<const std::int64_t> ends, void (*function)(void*, std::int64_t),
            void* argument) {
     const std::size_t n = std::min(ends.size(), queues.size());
     call.store(function, std::memory_order_relaxed);
     task.store(argument, std::memory_order_relaxed);
-    used.store(static_cast<std::uint32_t>(n), std::memory_order_relaxed);
+    groups.store(static_cast<std::uint32_t>(n), std::memory_order_relaxed);
     pending.store(static_cast<std::uint32_t>(ends.back() - begin), std::memory_order_relaxed);
-    std::int64_t first = begin;
-    for (std::size_t q = 0; q < n; ++q) {
-      const std::int64_t end = ends[(q + 1) * ends.size() / n - 1];
-      queues[q].first.store(first, std::memory_order_relaxed);
-      queues[q].count.store(static_cast<std::uint32_t>(end - first), std::memory_order_relaxed);
-      first = end;
+    for (std::size_t g = 0; g < n; ++g) {
+      const std::int64_t end = ends[(g + 1) * ends.size() / n - 1];
+      const std::size_t last = first_thread(g + 1, n);
+      for (std::size_t q = first_thread(g, n); q < last; ++q) {
+        const std::int64_t count = (end - begin) / static_cast<std::int64_t>(last - q);
+        queues[q].first.store(begin, std::memory_order_relaxed);
+        queues[q].count.store(static_cast<std::uint32_t>(count), std::memory_order_relaxed);
+        begin += count;
+      }
     }
     const std::uint32_t number = task_number.load(std::memory_order_relaxed) + 1;
-    for (std::size_t q = 0; q < n; ++q) {
-      const std::uint64_t left = queues[q].count.load(std::memory_order_relaxed);
-      queues[q].ticket.store((std::uint64_t{number} << 32) | left, std::memory_order_release);
+    for (queue& q : queues) {
+      const std::uint64_t left = q.count.load(std::memory_order_relaxed);
+      q.ticket.store((std::uint64_t{number} << 32) | left, std::memory_order_release);
     }
     task_number.store(number, std::memory_order_release);
     task_number.notify_all();
     work(0);
-    for (std::uint32_t left = pending.load(std::memory_order_acquire); left != 0;)
-      left = wait_for_change(pending, left);
+    wait_for_workers();
   }
 };
 
