@@ -25,6 +25,9 @@ static_assert(attention_tile % line_floats == 0);
 // Threads take items of work as they come: with so many for each, none waits long for the last one.
 constexpr std::int64_t items_of_thread = 8;
 
+// Heads of a line are computed together, because they lie together, unless there were fewer items for each thread then.
+constexpr std::int64_t least_items_of_thread = 4;
+
 // The states of rounds that are folded later take no more than this, else tiles are computed whole.
 constexpr std::int64_t most_state_floats = std::int64_t{1} << 24;
 
@@ -41,17 +44,22 @@ struct round_list {
   int operator[](int n) const { return n < kept.count() ? kept.begin + n : recent.begin + n - kept.count(); }
 };
 
-/// The vectors of a sequence for one KV head: query head `v % group` of its row `v / group`.
+/// Vectors of a sequence for neighbouring KV heads: of each head the query heads `v % group` of rows `v / group`.
 struct tile {
   int sequence;
   int shard;
   int kv_head;    // of all
+  int kv_heads;   // with `vectors` for each, at most attention_tile vectors together
   int first_row;  // of the sequence, in the step
   int first_vector;
   int vectors;
   round_list rounds;
   std::int64_t states;  // where those of its rounds go, in vectors, or -1: it is one item
   int items;            // not yet done
+
+  int all_vectors() const { return kv_heads * vectors; }
+  /// In about the time that a vector takes, of which reading the lines takes some.
+  std::int64_t round_cost() const { return std::int64_t{kv_heads} * (vectors + 4); }
 };
 
 /// Some rounds of a tile.
@@ -143,8 +151,9 @@ struct worker {
   }
 
   int row_of(const tile& t, int v) const { return t.first_row + (t.first_vector + v) / group; }
-  std::int64_t query_of(const tile& t, int v) const {
-    const int head = t.kv_head * group + (t.first_vector + v) % group;
+  /// Where vector `v` of a tile's head `h` lies in q and out.
+  std::int64_t query_of(const tile& t, int h, int v) const {
+    const int head = (t.kv_head + h) * group + (t.first_vector + v) % group;
     return (std::int64_t{row_of(t, v)} * args.heads + head) * args.head_dim;
   }
 
@@ -183,9 +192,9 @@ struct worker {
     table.merge(vectors, width, to.largest, to.total, to.acc, from.largest, from.total, from.acc);
   }
 
-  /// The values of `lines` lines from number `first` on, for the head at `offset` bytes.
-  static void point(const line_view& view, std::int64_t first, std::int64_t offset, int lines, const void** out) {
-    const std::byte* at = view.base + first * view.stride + offset;
+  /// `lines` lines from number `first` on.
+  static void point(const line_view& view, std::int64_t first, int lines, const void** out) {
+    const std::byte* at = view.base + first * view.stride;
     for (int j = 0; j < lines; ++j, at += view.stride) out[j] = at;
   }
 
@@ -200,20 +209,19 @@ struct worker {
     if (begin >= end) return;
     const step_sequence& sequence = args.what->sequences[static_cast<std::size_t>(t.sequence)];
     const shard_lines& shard = args.shards[static_cast<std::size_t>(t.shard)];
-    const std::int64_t offset = (t.kv_head - shard.first_kv_head) * bytes_of(args.type) * args.head_dim;
     const int start = b * block_lines;
     const int split = args.eager ? end : std::clamp(sequence.committed - start, begin, end);
     const void** const k = round.k + n * block_lines;
     const void** const v = round.v + n * block_lines;
     if (split > begin) {
       const std::int64_t first = std::int64_t{page_of(sequence, b)} * page_lines + begin;
-      point(shard.page_k, first, offset, split - begin, k + begin);
-      point(shard.page_v, first, offset, split - begin, v + begin);
+      point(shard.page_k, first, split - begin, k + begin);
+      point(shard.page_v, first, split - begin, v + begin);
     }
     if (split < end) {
       const std::int64_t first = t.first_row + start + split - sequence.committed;
-      point(shard.staged_k, first, offset, end - split, k + split);
-      point(shard.staged_v, first, offset, end - split, v + split);
+      point(shard.staged_k, first, end - split, k + split);
+      point(shard.staged_v, first, end - split, v + split);
     }
   }
 
@@ -227,17 +235,19 @@ struct worker {
     return pages * page_lines * args.shards[static_cast<std::size_t>(t.shard)].page_k.stride;
   }
 
-  /// Bytes from the values of a tile's head to its scales.
-  std::int64_t scales_at(const tile& t) const {
+  /// Fills in where a tile's head `h` lies in each line.
+  void point_to_head(const tile& t, int h, attention_round& round) const {
     const shard_lines& shard = args.shards[static_cast<std::size_t>(t.shard)];
-    const std::int64_t head = t.kv_head - shard.first_kv_head;
+    const std::int64_t head = t.kv_head + h - shard.first_kv_head;
     const std::int64_t scale = args.span == scale_span::line ? 0 : head * scale_groups;
-    return shard.scales_offset + scale * std::int64_t{sizeof(std::uint16_t)} - head * args.head_dim;
+    round.offset = head * args.head_dim * bytes_of(args.type);
+    round.scales_at = shard.scales_offset + scale * std::int64_t{sizeof(std::uint16_t)} - round.offset;
   }
 
   void write(const tile& t, const state& s) const {
-    for (int v = 0; v < t.vectors; ++v) {
-      table.finish(s.acc + std::int64_t{v} * width, s.total[v], args.out + query_of(t, v), args.head_dim);
+    for (int n = 0; n < t.all_vectors(); ++n) {
+      float* const to = args.out + query_of(t, n / t.vectors, n % t.vectors);
+      table.finish(s.acc + std::int64_t{n} * width, s.total[n], to, args.head_dim);
     }
   }
 
@@ -260,7 +270,6 @@ struct worker {
     round.width = width;
     round.element = element_of(args.type);
     round.groups = scale_groups;
-    round.scales_at = scales_at(t);
     round.cap = args.cap * log2_e;
     round.k_scratch = take(std::int64_t{width} * block_lines);
     round.k_words = reinterpret_cast<std::uint16_t*>(take(std::int64_t{width} * block_lines / 2));
@@ -269,11 +278,11 @@ struct worker {
     round.k_scales = take(std::int64_t{scale_groups} * block_lines);
     round.v_scales = take(std::int64_t{scale_groups} * round_lines);
     float* const q = take(std::int64_t{width} * attention_tile);
-    round.q = q;
     const float scale = args.scale * log2_e;
-    for (int v = 0; v < t.vectors; ++v) {
-      const float* const from = args.q + query_of(t, v);
-      for (int d = 0; d < args.head_dim; ++d) q[d * attention_tile + v] = from[d] * scale;
+    for (int n = 0; n < t.all_vectors(); ++n) {
+      const float* const from = args.q + query_of(t, n / t.vectors, n % t.vectors);
+      float* const to = q + std::int64_t{n / t.vectors} * args.head_dim * t.vectors + n % t.vectors;
+      for (int d = 0; d < args.head_dim; ++d) to[d * t.vectors] = from[d] * scale;
     }
     const auto take_state = [&]() -> state {
       return {take(attention_tile), take(attention_tile), take(std::int64_t{attention_tile} * width)};
@@ -289,14 +298,19 @@ struct worker {
         const bool follows = n + 1 < which.end && t.rounds[n + 1] == number + 1 && round.begin[b] < round.end[b];
         round.next[b] = follows ? distance(t, number * round_blocks + b) : 0;
       }
-      const state to = states != nullptr  ? at_vector(*states, (n - which.begin) * t.vectors)
+      const state to = states != nullptr  ? at_vector(*states, (n - which.begin) * std::int64_t{t.all_vectors()})
                        : n == which.begin ? all
                                           : next;
-      round.largest = to.largest;
-      round.total = to.total;
-      round.acc = to.acc;
-      table.attend(round);
-      if (states == nullptr && n > which.begin) merge(t.vectors, all, next);
+      for (int h = 0; h < t.kv_heads; ++h) {
+        const state of_head = at_vector(to, h * t.vectors);
+        point_to_head(t, h, round);
+        round.q = q + std::int64_t{h} * args.head_dim * t.vectors;
+        round.largest = of_head.largest;
+        round.total = of_head.total;
+        round.acc = of_head.acc;
+        table.attend(round);
+      }
+      if (states == nullptr && n > which.begin) merge(t.all_vectors(), all, next);
     }
     if (states == nullptr) write(t, all);
   }
@@ -305,27 +319,27 @@ struct worker {
 
   /// Folds the states of a tile's rounds, which lie one after another, and writes the result.
   void fold(const tile& t, const state& states) const {
-    for (int n = 1; n < t.rounds.count(); ++n) merge(t.vectors, states, at_vector(states, std::int64_t{n} * t.vectors));
+    const int vectors = t.all_vectors();
+    for (int n = 1; n < t.rounds.count(); ++n) merge(vectors, states, at_vector(states, std::int64_t{n} * vectors));
     write(t, states);
   }
 };
 
 /// What a call of attend needs, kept by the calling thread from layer to layer and step to step.
 struct plan {
+  std::vector<tile> whole;  // with all KV heads of a shard
   std::vector<tile> tiles;
   std::vector<item> items;         // by shards
   std::vector<std::int64_t> ends;  // of each shard's items
   std::vector<float> memory;       // states of rounds
-  std::int64_t cost = 0;           // of all tiles
+  std::int64_t cost = 0;           // of all
+  std::int64_t vectors = 0;        // that have states in memory
 };
 
-/// In about the time that a round takes for one more vector, of which reading it for all takes some.
-std::int64_t cost_of_round(const tile& t) { return t.vectors + 4; }
-
 /// Tiles of all rows, of each sequence the longest first.
-void find_tiles(const worker& w, plan& own) {
+void find_whole_tiles(const worker& w, plan& own) {
   const step& s = *w.args.what;
-  own.tiles.clear();
+  own.whole.clear();
   own.cost = 0;
   for (std::size_t shard = 0; shard < w.args.shards.size(); ++shard) {
     const shard_lines& lines = w.args.shards[shard];
@@ -334,64 +348,61 @@ void find_tiles(const worker& w, plan& own) {
       while (end < s.rows.size() && s.rows[end].sequence == s.rows[row].sequence) ++end;
       const int vectors = static_cast<int>(end - row) * w.group;
       for (int v = (vectors - 1) / attention_tile * attention_tile; v >= 0; v -= attention_tile) {
-        for (int kv = lines.first_kv_head; kv < lines.first_kv_head + lines.kv_heads; ++kv) {
-          tile t{s.rows[row].sequence,
-                 static_cast<int>(shard),
-                 kv,
-                 static_cast<int>(row),
-                 v,
-                 std::min(attention_tile, vectors - v),
-                 {},
-                 -1,
-                 1};
-          t.rounds = w.rounds_of(t);
-          own.cost += t.rounds.count() * cost_of_round(t);
-          own.tiles.push_back(t);
-        }
+        tile t{s.rows[row].sequence,
+               static_cast<int>(shard),
+               lines.first_kv_head,
+               lines.kv_heads,
+               static_cast<int>(row),
+               v,
+               std::min(attention_tile, vectors - v),
+               {},
+               -1,
+               1};
+        t.rounds = w.rounds_of(t);
+        own.cost += t.rounds.count() * t.round_cost();
+        own.whole.push_back(t);
       }
       row = end;
     }
   }
 }
 
-/// Divides tiles that take long beside the share of a thread. Parts of neighbouring tiles alternate: those of one
-/// sequence read the same lines. Returns how many vectors' states are needed.
-std::int64_t find_items(const worker& w, plan& own, int threads) {
-  const std::int64_t most = std::max<std::int64_t>(own.cost / (items_of_thread * threads), 1);
-  std::int64_t vectors = 0;
+/// Makes a tile an item, or several when it takes long beside the share of a thread.
+void add_items(const tile& what, int width, std::int64_t most_cost, plan& own) {
+  const int rounds = what.rounds.count();
+  const std::int64_t states = std::int64_t{rounds} * what.all_vectors();
+  int parts = 1;
+  if ((own.vectors + states) * (width + 2) <= most_state_floats)
+    parts = static_cast<int>(std::min<std::int64_t>((rounds * what.round_cost() - 1) / most_cost + 1, rounds));
+  for (int part = 0; part < parts; ++part)
+    own.items.push_back({static_cast<int>(own.tiles.size()), {rounds * part / parts, rounds * (part + 1) / parts}});
+  tile& t = own.tiles.emplace_back(what);
+  if (parts == 1) return;
+  t.states = own.vectors;
+  t.items = parts;
+  own.vectors += states;
+}
+
+void find_items(const worker& w, int threads, plan& own) {
+  const auto share = [&](std::int64_t items) {
+    return threads == 1 ? own.cost : std::max<std::int64_t>(own.cost / (items * threads), 1);
+  };
+  const std::int64_t most_cost = share(items_of_thread), most_of_round = share(least_items_of_thread);
+  own.tiles.clear();
   own.items.clear();
-  own.ends.clear();
-  const int tiles = static_cast<int>(own.tiles.size());
-  int first = 0;
-  for (std::size_t shard = 0; shard < w.args.shards.size(); ++shard) {
-    while (first < tiles && own.tiles[static_cast<std::size_t>(first)].shard == static_cast<int>(shard)) {
-      const tile& leader = own.tiles[static_cast<std::size_t>(first)];
-      int end = first;
-      const auto alike = [&](const tile& t) {
-        return t.shard == leader.shard && t.first_row == leader.first_row && t.first_vector == leader.first_vector;
-      };
-      while (end < tiles && alike(own.tiles[static_cast<std::size_t>(end)])) ++end;
-      const int rounds = leader.rounds.count();
-      const std::int64_t cost = rounds * cost_of_round(leader);
-      const std::int64_t states = std::int64_t{end - first} * rounds * leader.vectors;
-      int parts = 1;
-      if (threads > 1 && (vectors + states) * (w.width + 2) <= most_state_floats)
-        parts = static_cast<int>(std::min<std::int64_t>((cost + most - 1) / most, rounds));
-      for (int part = 0; part < parts; ++part) {
-        const range which{rounds * part / parts, rounds * (part + 1) / parts};
-        for (int n = first; n < end; ++n) own.items.push_back({n, which});
-      }
-      for (int n = first; n < end && parts > 1; ++n) {
-        tile& t = own.tiles[static_cast<std::size_t>(n)];
-        t.states = vectors;
-        t.items = parts;
-        vectors += std::int64_t{rounds} * t.vectors;
-      }
-      first = end;
+  own.ends.assign(w.args.shards.size(), 0);
+  own.vectors = 0;
+  for (const tile& all : own.whole) {
+    const std::int64_t fit = most_of_round * all.kv_heads / all.round_cost();
+    const int together = static_cast<int>(std::clamp<std::int64_t>(fit, 1, std::max(1, attention_tile / all.vectors)));
+    tile t = all;
+    for (int h = 0; h < all.kv_heads; h += together) {
+      t.kv_head = all.kv_head + h;
+      t.kv_heads = std::min(together, all.kv_heads - h);
+      add_items(t, w.width, most_cost, own);
     }
-    own.ends.push_back(static_cast<std::int64_t>(own.items.size()));
+    own.ends[static_cast<std::size_t>(all.shard)] = static_cast<std::int64_t>(own.items.size());
   }
-  return vectors;
 }
 
 }  // namespace
@@ -400,8 +411,9 @@ void attend(const attention_args& args, isa i, thread_team& team) {
   const worker w(args, kernels_for(i));
   thread_local plan callers;
   plan& own = callers;  // the team's threads see this one, not their own
-  find_tiles(w, own);
-  const std::int64_t vectors = find_items(w, own, team.size());
+  find_whole_tiles(w, own);
+  find_items(w, team.size(), own);
+  const std::int64_t vectors = own.vectors;
   const std::size_t floats = static_cast<std::size_t>(vectors) * static_cast<std::size_t>(w.width + 2);
   if (own.memory.size() < floats) own.memory.resize(floats);
   const state states{own.memory.data(), own.memory.data() + vectors, own.memory.data() + 2 * vectors};
@@ -410,7 +422,7 @@ void attend(const attention_args& args, isa i, thread_team& team) {
     tile& t = own.tiles[static_cast<std::size_t>(what.tile)];
     if (t.states < 0) return w.run(t, what.rounds, nullptr);
     const state of_tile = w.at_vector(states, t.states);
-    const state here = w.at_vector(of_tile, std::int64_t{what.rounds.begin} * t.vectors);
+    const state here = w.at_vector(of_tile, std::int64_t{what.rounds.begin} * t.all_vectors());
     w.run(t, what.rounds, &here);
     if (std::atomic_ref(t.items).fetch_sub(1, std::memory_order_acq_rel) == 1) w.fold(t, of_tile);
   });

@@ -128,21 +128,22 @@ struct attention_round {
   float cap;                                   ///< scores become cap * tanh(score / cap); 0: they stay
   bool whole;                                  ///< every vector sees every key
   int begin[round_blocks], end[round_blocks];  ///< keys of the block that a vector sees, of 0 to 31; no others are read
-  const void* k[round_lines];                  ///< [head_dim] each
+  const void* k[round_lines];                  ///< lines; the head's values lie `offset` bytes on
   const void* v[round_lines];                  ///< likewise
-  std::int64_t next[round_blocks];             ///< bytes from a block's K to K that is needed soon; 0: none
-  int first[round_blocks][attention_tile];     ///< keys of the block that a vector sees: first to last - 1;
-  int last[round_blocks][attention_tile];      ///< equal: none
-  const float* q;                              ///< [head_dim][attention_tile], scaled, times log2(e)
-  float* largest;                              ///< out, [vectors] maximum of the scores, -inf when no key is seen
-  float* total;                                ///< out, [vectors] sum of the weights 2^(score - maximum)
-  float* acc;                                  ///< out, [vectors][width] sum of weight * V
-  float* k_scratch;                            ///< [width][32]
-  std::uint16_t* k_words;                      ///< [width][32]
-  float* v_scratch;                            ///< [128][value_columns]
-  float* weights;                              ///< [attention_tile][128]
-  float* k_scales;                             ///< [groups][32]
-  float* v_scales;                             ///< [groups][128]
+  std::int64_t offset;
+  std::int64_t next[round_blocks];          ///< bytes from a block's K to K that is needed soon; 0: none
+  int first[round_blocks][attention_tile];  ///< keys of the block that a vector sees: first to last - 1;
+  int last[round_blocks][attention_tile];   ///< equal: none
+  const float* q;                           ///< [head_dim][vectors], scaled, times log2(e)
+  float* largest;                           ///< out, [vectors] maximum of the scores, -inf when no key is seen
+  float* total;                             ///< out, [vectors] sum of the weights 2^(score - maximum)
+  float* acc;                               ///< out, [vectors][width] sum of weight * V
+  float* k_scratch;                         ///< [width][32]
+  std::uint16_t* k_words;                   ///< [width][32]
+  float* v_scratch;                         ///< [128][value_columns]
+  float* weights;                           ///< [attention_tile][128]
+  float* k_scales;                          ///< [groups][32]
+  float* v_scales;                          ///< [groups][128]
 };
 
 /// `rows` rows of `cols` values to int8, with an f16 scale for every `span` values of a row (fewer at its end):

@@ -8,18 +8,23 @@
 namespace kvern::gpu::cpu {
 namespace {
 
-template <class E>
-inline const typename E::value* values_of(const void* line) {
-  return static_cast<const typename E::value*>(line);
+inline const std::byte* head_of(const attention_round& a, const void* line) {
+  return static_cast<const std::byte*>(line) + a.offset;
 }
 
-/// Asks memory for the 64 bytes at `at`. Always inline: g++ 12 takes a function that only prefetches for one that does
-/// nothing, and drops the call.
+template <class E>
+inline const typename E::value* values_of(const attention_round& a, const void* line) {
+  return reinterpret_cast<const typename E::value*>(head_of(a, line));
+}
+
+/// Asks memory for the 64 bytes at `at`, which are read soon, or a little later. Always inline: g++ 12 takes a function
+/// that only prefetches for one that does nothing, and drops the call.
 [[gnu::always_inline]] inline void fetch(const void* at) { __builtin_prefetch(at); }
+[[gnu::always_inline]] inline void fetch_later(const void* at) { __builtin_prefetch(at, 0, 2); }
 
 /// Asks memory for V of the keys of block `b` whose K is read now: bytes [at, at + 64) of the head.
 [[gnu::always_inline]] inline void fetch_values(const attention_round& a, int b, std::int64_t at) {
-  for (int j = a.begin[b]; j < a.end[b]; ++j) fetch(static_cast<const std::byte*>(a.v[b * block_lines + j]) + at);
+  for (int j = a.begin[b]; j < a.end[b]; ++j) fetch(head_of(a, a.v[b * block_lines + j]) + at);
 }
 
 /// The lines of block `b`, where there is none a copy of another's address: what comes of it nobody sees.
@@ -27,7 +32,7 @@ template <class E>
 inline void lines_of(const attention_round& a, int b, const typename E::value** lines) {
   for (int j = 0; j < block_lines; ++j) {
     const int from = j >= a.begin[b] && j < a.end[b] ? j : a.begin[b];
-    lines[j] = values_of<E>(a.k[b * block_lines + from]);
+    lines[j] = values_of<E>(a, a.k[b * block_lines + from]);
   }
 }
 
@@ -83,7 +88,7 @@ inline void gather_scales(const attention_round& a, int b, const void* const* li
     alignas(64) std::uint16_t halves[block_lines] = {};
     for (int j = a.begin[b]; j < a.end[b]; ++j) {
       const auto at = a.scales_at + g * std::int64_t{sizeof(std::uint16_t)};
-      __builtin_memcpy(halves + j, static_cast<const std::byte*>(lines[b * block_lines + j]) + at, sizeof halves[j]);
+      __builtin_memcpy(halves + j, head_of(a, lines[b * block_lines + j]) + at, sizeof halves[j]);
     }
     store(out + step * g, load_half(halves));
     store(out + step * g + 16, load_half(halves + 16));
@@ -96,7 +101,7 @@ inline void multiply_keys(const attention_round& a, F key, int first, int d, int
   for (int m = 0; m < M; ++m) s[m][0] = s[m][1] = broadcast(0.0F);
   for (; d < end; ++d) {
     const vf k0 = key(d, 0), k1 = key(d, 1);
-    const float* const q = a.q + d * attention_tile + first;
+    const float* const q = a.q + d * a.vectors + first;
     for (int m = 0; m < M; ++m) {
       const vf x = broadcast(q[m]);
       s[m][0] = fma(x, k0, s[m][0]);

@@ -11,7 +11,7 @@ namespace {
 /// Asks memory for K that is needed soon, while V of line `line` is read: bytes [at, at + 64) of the head.
 [[gnu::always_inline]] inline void fetch_keys(const attention_round& a, int line, std::int64_t at) {
   const std::int64_t distance = a.next[line / block_lines];
-  if (distance != 0) fetch(static_cast<const std::byte*>(a.k[line]) + distance + at);
+  if (distance != 0) fetch_later(head_of(a, a.k[line]) + distance + at);
 }
 
 /// v_scratch[j] = V of key j in dimensions [d, d + columns), zeros behind the last one.
@@ -23,7 +23,7 @@ inline void widen_values(const attention_round& a, int d, int columns) {
     for (int j = b * block_lines + a.begin[b]; j < b * block_lines + a.end[b]; ++j) {
       float* const out = a.v_scratch + j * value_columns;
       for (int at = d * bytes / 64 * 64; at < (d + left) * bytes; at += 64) fetch_keys(a, j, at);
-      widen<E>(values_of<E>(a.v[j]) + d, out, left);
+      widen<E>(values_of<E>(a, a.v[j]) + d, out, left);
       for (int i = left; i < columns; ++i) out[i] = 0;
     }
   }
@@ -125,7 +125,7 @@ inline void weigh_values(const attention_round& a) {
     if (a.vectors <= 4 && a.width == a.head_dim) {
       add_slab<E::scaled>(a, d, columns, [&a](int j, int at) {
         if (at * bytes % 64 == 0) fetch_keys(a, j, at * bytes);
-        return E::widen(values_of<E>(a.v[j]) + at);
+        return E::widen(values_of<E>(a, a.v[j]) + at);
       });
     } else {
       widen_values<E>(a, d, columns);
