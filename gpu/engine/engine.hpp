@@ -45,7 +45,8 @@ struct engine_stats {
   std::uint64_t evicted_pages = 0;
   std::uint64_t copied_pages = 0;   ///< copies on write
   std::uint64_t shared_tokens = 0;  ///< of reused_tokens, from pages of other sequences
-  double step_seconds = 0;
+  double step_seconds = 0;          ///< of the worker, in steps that computed rows
+  double backend_seconds = 0;       ///< of them, in the backend: forward and finalize
   std::int32_t running = 0;
   std::int32_t queued = 0;
   std::int32_t sequences = 0;

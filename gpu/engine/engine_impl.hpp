@@ -110,6 +110,8 @@ class engine_impl final : public engine {
   result<void> prepare(const sequence_table::preparation& todo);
   void add_rows(turn_record& t, std::int32_t rows);
   void sample(step_member& m);
+  template <class F>
+  result<void> timed(F work);
   result<void> compute();
   void conclude(step_member& m, time_point now, std::vector<turn_output>& outputs);
   void emit_token(step_member& m, time_point now, std::vector<turn_output>& outputs);

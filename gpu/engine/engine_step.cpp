@@ -167,6 +167,15 @@ void engine_impl::add_rows(turn_record& t, std::int32_t rows) {
                           .logits = p + 1 == known && t.limit > 0});
 }
 
+/// What `work`, the backend's, returns.
+template <class F>
+result<void> engine_impl::timed(F work) {
+  const time_point begin = options_.now();
+  auto done = work();
+  counters_.backend_seconds += std::chrono::duration<double>(options_.now() - begin).count();
+  return done;
+}
+
 result<void> engine_impl::compute() {
   step_.sequences.resize(members_.size());
   for (std::size_t i = 0; i < members_.size(); ++i) {
@@ -179,7 +188,7 @@ result<void> engine_impl::compute() {
     step_.sequences[i].rotate = s.rotate;
     step_.sequences[i].committed = s.committed;
   }
-  if (auto ok = backend_->forward(step_); !ok) return ok;
+  if (auto ok = timed([&] { return backend_->forward(step_); }); !ok) return ok;
   std::vector<std::int32_t> accepted;
   accepted.reserve(step_.rows.size());
   for (step_member& m : members_) {
@@ -187,7 +196,7 @@ result<void> engine_impl::compute() {
     if (m.turn->cancelled || !m.failure.code.empty()) continue;
     for (std::int32_t i = 0; i < m.count; ++i) accepted.push_back(m.first + i);
   }
-  return backend_->finalize(accepted);
+  return timed([&] { return backend_->finalize(accepted); });
 }
 
 void engine_impl::sample(step_member& m) {
@@ -251,6 +260,7 @@ void engine_impl::step(std::vector<turn_output>& outputs) {
   std::move(ended_.begin(), ended_.end(), std::back_inserter(outputs));
   ended_.clear();
   if (turns_.empty()) return;
+  const time_point called = options_.now();
 
   std::vector<std::vector<turn_record*>> turns;
   look(turns);
@@ -274,9 +284,9 @@ void engine_impl::step(std::vector<turn_output>& outputs) {
   const time_point begin = options_.now();
   if (done && !members_.empty()) done = compute();
   const time_point end = options_.now();
-  if (!members_.empty()) {
+  const bool computed = !members_.empty();
+  if (computed) {
     ++counters_.steps;
-    counters_.step_seconds += std::chrono::duration<double>(end - begin).count();
     if (done) cost_.observe(load, std::chrono::duration<double, std::milli>(end - begin).count());
   }
   for (step_member& m : members_) {
@@ -286,6 +296,7 @@ void engine_impl::step(std::vector<turn_output>& outputs) {
       end_turn(*m.turn, finish_reason::failed, done.error(), outputs);
   }
   after_step(outputs);
+  if (computed) counters_.step_seconds += std::chrono::duration<double>(options_.now() - called).count();
 }
 
 }  // namespace kvern::gpu
