@@ -114,6 +114,12 @@ class engine {
   /// them. Errors: `not_found`, `busy` (it has a turn), `invalid_request` (longer than it is).
   virtual result<std::int64_t> rewind(sequence_id id, std::int64_t length) = 0;
 
+  /// The same without the answer, which takes looking for. Does nothing to a sequence that is no longer, is unknown,
+  /// has a turn or is being imported.
+  virtual void cut(sequence_id id, std::int64_t length) = 0;
+
+  /// Tokens that a sequence has; 0 when there is no such.
+  virtual std::int64_t tokens_of(sequence_id id) const = 0;
   virtual std::optional<sequence_info> describe(sequence_id id) const = 0;
 
   /// What `prompt` would find now in the sequence (which need not exist) and in its tenant's cache.
