@@ -33,12 +33,12 @@ gpu_worker::behavior_type gpu_worker::make_behavior() {
       },
       [this](const cut_sequence& m) {
         // An answer's last tokens may not be there at all, or the next turn may have come.
-        static_cast<void>(engine_->rewind(m.id, most_tokens(m.id, m.length)));
+        engine_->cut(m.id, m.length);
         changed();
       },
       [this](const fork_sequence& m) { return fork(m); },
       [this](const rewind_sequence& m) {
-        sequence_rewound out{engine_->rewind(m.id, most_tokens(m.id, m.length))};
+        sequence_rewound out{engine_->rewind(m.id, std::min(m.length, engine_->tokens_of(m.id)))};
         changed();
         return out;
       },
@@ -102,14 +102,8 @@ void gpu_worker::changed() {
   wake();
 }
 
-/// `length`, or as many tokens as the sequence has.
-std::int64_t gpu_worker::most_tokens(gpu::sequence_id sequence, std::int64_t length) const {
-  const auto known = engine_->describe(sequence);
-  return known ? std::min(length, known->tokens) : length;
-}
-
 sequence_forked gpu_worker::fork(const fork_sequence& m) {
-  if (auto forked = engine_->fork(m.from, m.to, most_tokens(m.from, m.length)); !forked)
+  if (auto forked = engine_->fork(m.from, m.to, std::min(m.length, engine_->tokens_of(m.from))); !forked)
     return {std::unexpected(std::move(forked.error()))};
   own(m.to, m.owner);
   changed();

@@ -40,7 +40,6 @@ class gpu_worker : public worker_actor::base {
   void submit(gpu::turn& turn);
   void own(gpu::sequence_id sequence, const caf::strong_actor_ptr& owner);
   void changed();
-  std::int64_t most_tokens(gpu::sequence_id sequence, std::int64_t length) const;
   sequence_forked fork(const fork_sequence& m);
   blocks_read read(const read_blocks& m) const;
   import_went begin(begin_import& m);

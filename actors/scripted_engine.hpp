@@ -144,6 +144,19 @@ class scripted_engine : public gpu::engine {
     return found->second.committed;
   }
 
+  void cut(gpu::sequence_id id, std::int64_t length) override {
+    const std::lock_guard lock(script_->mutex);
+    const auto found = sequences_.find(id);
+    if (found == sequences_.end() || has_turn(id) || length >= std::ssize(found->second.ids)) return;
+    cut(found->second, length);
+    tell();
+  }
+
+  std::int64_t tokens_of(gpu::sequence_id id) const override {
+    const auto found = sequences_.find(id);
+    return found == sequences_.end() ? 0 : std::ssize(found->second.ids);
+  }
+
   std::optional<gpu::sequence_info> describe(gpu::sequence_id id) const override {
     const auto found = sequences_.find(id);
     if (found == sequences_.end()) return std::nullopt;

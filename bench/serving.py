@@ -11,6 +11,7 @@ Each starts the server that --server names on a socket of its own, or uses one t
 sends a request; one thread reads all streams and takes them apart only when they have ended.
 """
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -82,13 +83,14 @@ class Stream:
                     out.append((when, json.loads(event[6:])))
         return out
 
+    @functools.cached_property
     def tokens(self):
-        """(when it came, its id) of every token."""
+        """(when it came, its id) of every token of a stream that has ended."""
         return [(when, token) for when, event in self.events() for token in self.server.ids(event)]
 
     def first(self):
         """Seconds to the first token."""
-        return self.tokens()[0][0] - self.sent
+        return self.tokens[0][0] - self.sent
 
 
 class Server:
@@ -224,6 +226,16 @@ def quantile(values, share):
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
+def print_steps(before, after):
+    """What kvernd's worker did between two looks at its counters."""
+    if not after:
+        return
+    steps, worker, model = (after[name] - before[name] for name in ("kvern_steps_total", "kvern_step_seconds_total",
+                                                                    "kvern_backend_seconds_total"))
+    print(f"steps                 {steps:.0f}, {worker / steps * 1e3:.2f} ms each; of them beside the model "
+          f"{(worker - model) / steps * 1e6:.0f} us")
+
+
 def warm_up(server, numbers):
     """What only the first requests pay, and what kvernd learns of its machine."""
     finish(Stream(server, tokens(numbers, 700), 16), Stream(server, tokens(numbers, 300), 16))
@@ -244,16 +256,14 @@ def gap(arguments, folder):
     first = prompt.sent + prompt.first()
     gaps, during = [], 0
     for stream in streams:
-        times = [when for when, _ in stream.tokens()]
+        times = [when for when, _ in stream.tokens]
         gaps += [b - a for a, b in zip(times, times[1:]) if b > prompt.sent and a < first]
         during += sum(prompt.sent < when < first for when in times)
     print(f"{arguments.streams} streams, and a prompt of {arguments.prompt} tokens arrives")
     print(f"gap between tokens    p50 {quantile(gaps, 0.5) * 1e3:7.1f}   p99 {quantile(gaps, 0.99) * 1e3:7.1f}   longest "
           f"{max(gaps) * 1e3:7.1f} ms   ({during} tokens meanwhile)")
     print(f"its first token       alone {alone.first():7.2f} s   in company {prompt.first():7.2f} s   x {prompt.first() / alone.first():.2f}")
-    if after:
-        steps = after["kvern_steps_total"] - before["kvern_steps_total"]
-        print(f"steps meanwhile       {steps:.0f}, {(after['kvern_step_seconds_total'] - before['kvern_step_seconds_total']) / steps * 1e3:.1f} ms each")
+    print_steps(before, after)
 
 
 def clients(arguments, folder):
@@ -265,16 +275,14 @@ def clients(arguments, folder):
         took = time.monotonic() - start
         after = server.counters()
     firsts = [stream.first() for stream in streams]
-    count = sum(len(stream.tokens()) for stream in streams)
-    decoding = max(stream.tokens()[-1][0] for stream in streams) - max(stream.tokens()[0][0] for stream in streams)
-    late = sum(when > max(stream.sent + stream.first() for stream in streams) for stream in streams for when, _ in stream.tokens())
+    count = sum(len(stream.tokens) for stream in streams)
+    all_begun = max(stream.tokens[0][0] for stream in streams)
+    one_ended = min(stream.tokens[-1][0] for stream in streams)
+    together = sum(all_begun < when <= one_ended for stream in streams for when, _ in stream.tokens)
     print(f"{arguments.clients} clients, prompts of {arguments.prompt} tokens, {arguments.tokens} new tokens each")
-    print(f"tokens a second       {count / took:7.1f}   ({count} in {took:.2f} s; {late / decoding:.1f} once all had begun)")
+    print(f"tokens a second       {count / took:7.1f}   ({count} in {took:.2f} s; {together / (one_ended - all_begun):.1f} while all run)")
     print(f"time to first token   p50 {quantile(firsts, 0.5):7.3f}   p99 {quantile(firsts, 0.99):7.3f} s")
-    if after:
-        steps = after["kvern_steps_total"] - before["kvern_steps_total"]
-        stepping = after["kvern_step_seconds_total"] - before["kvern_step_seconds_total"]
-        print(f"steps                 {steps:.0f}, {stepping / steps * 1e3:.2f} ms each; beside them {(took - stepping) / steps * 1e6:.0f} us a step")
+    print_steps(before, after)
 
 
 def follow_ups(arguments, folder):
@@ -287,7 +295,7 @@ def follow_ups(arguments, folder):
             for session, history in talks:
                 history += tokens(numbers, arguments.new if turn else arguments.first)
                 [stream] = finish(Stream(server, history, arguments.answer, session))
-                history += [token for _, token in stream.tokens()]
+                history += [token for _, token in stream.tokens]
                 if turn:  # the first is no follow-up
                     firsts.append(stream.first())
     print(f"{arguments.conversations} conversations in turn, {arguments.turns} follow-ups of {arguments.new} new tokens each, "

@@ -99,6 +99,8 @@ const std::vector<setting>& settings() {
       integer("context", "tokens a session may hold; 0: what the model was trained for, at most 8192", &config::context,
               0, 1 << 24),
       integer("max-running", "turns that one step serves; further ones wait", &config::max_running, 1, 4096),
+      integer("max-step-ms", "a step that serves running answers takes prompts in for about so long",
+              &config::max_step_ms, 1, 60'000),
       {"kv-memory", value_kind::integer, "SIZE", "memory for the cache, e.g. 2GiB (default: a quarter of what is free)",
        [](config& c, std::string_view value) -> result<void> {
          const auto bytes = parse_size(value);

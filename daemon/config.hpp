@@ -20,6 +20,7 @@ struct config {
   std::int32_t threads = 0;       ///< 0: physical cores
   std::int32_t context = 0;       ///< 0: what the model was trained for, at most 8192
   std::int32_t max_running = 64;  ///< turns in one step
+  std::int32_t max_step_ms = 50;  ///< of a step with running answers, by estimate
   std::uint64_t kv_memory = 0;    ///< bytes; 0: a share of the free memory
   std::string kv_type = "f16";
   std::string int8_scale;  ///< of kv_type int8; empty: group

@@ -27,6 +27,8 @@ TEST(config, flags_set_every_member) {
                          "4096",
                          "--max-running",
                          "7",
+                         "--max-step-ms",
+                         "80",
                          "--kv-memory",
                          "2GiB",
                          "--kv-type",
@@ -56,6 +58,7 @@ TEST(config, flags_set_every_member) {
   EXPECT_EQ(c.threads, 3);
   EXPECT_EQ(c.context, 4096);
   EXPECT_EQ(c.max_running, 7);
+  EXPECT_EQ(c.max_step_ms, 80);
   EXPECT_EQ(c.kv_memory, std::uint64_t{2} << 30);
   EXPECT_EQ(c.kv_type, "int8");
   EXPECT_EQ(c.int8_scale, "head");
@@ -116,6 +119,7 @@ TEST(config, bad_values_name_the_setting) {
                            "kv_memory = \"2 elephants\"",
                            "kv_memory = -5",
                            "max_running = 0",
+                           "max_step_ms = 0",
                            "[threads]",
                            "model = ["}) {
     config c;

@@ -170,6 +170,7 @@ result<actors::system_options> load(const config& c, const std::function<void(do
   engine_options.layout = cache_options(c).layout;
   engine_options.fingerprint = options.fingerprint;
   engine_options.max_running = c.max_running;
+  engine_options.max_step_ms = c.max_step_ms;
   engine_options.is_end = [vocabulary = *tokens](token_id id) { return vocabulary->is_end(id); };
   auto engine = gpu::engine::create(std::move(*backend), std::move(engine_options));
   if (!engine) return std::unexpected(engine.error());

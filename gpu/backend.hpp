@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -126,6 +127,12 @@ class backend {
   /// in one flush, and drops the others. Errors: `invalid_step` when these are not ascending rows of the last forward;
   /// then nothing is written. Staging is empty after success.
   virtual result<void> finalize(std::span<const std::int32_t> accepted) = 0;
+
+  /// Calls `work(i)` for every i in [0, count), on the threads that compute if the backend has any; returns when all
+  /// are done. Calls must not depend on one another, nor throw, nor use the backend but for its logits.
+  virtual void for_each(std::int64_t count, const std::function<void(std::int64_t)>& work) {
+    for (std::int64_t i = 0; i < count; ++i) work(i);
+  }
 
   /// Overwrites pages with zeros, before another cache domain gets them.
   virtual result<void> clear(std::span<const page_id> pages) = 0;

@@ -63,7 +63,8 @@ std::string metrics_page(const service_stats& stats, const model_info& model, st
             e.shared_tokens);
   p.counter("kvern_generated_tokens_total", "Tokens generated.", e.generated_tokens);
   p.counter("kvern_steps_total", "Forward steps.", e.steps);
-  p.counter("kvern_step_seconds_total", "Seconds spent in forward steps.", e.step_seconds);
+  p.counter("kvern_step_seconds_total", "Seconds the worker spent in forward steps.", e.step_seconds);
+  p.counter("kvern_backend_seconds_total", "Of the steps' seconds, those in the model itself.", e.backend_seconds);
   p.counter("kvern_pages_evicted_total", "Cached pages evicted.", e.evicted_pages);
   p.counter("kvern_pages_copied_total", "Shared pages copied before they were written.", e.copied_pages);
   p.gauge("kvern_turns_running", "Turns in the running batch.", e.running);

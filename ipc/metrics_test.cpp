@@ -13,6 +13,7 @@ TEST(metrics, writes_the_numbers) {
   s.engine.generated_tokens = 123'456'789;
   s.engine.pages_total = 77;
   s.engine.step_seconds = 1.5;
+  s.engine.backend_seconds = 1.25;
   s.worker_alive = false;
   s.requests = 9;
   model_info m;
@@ -22,6 +23,7 @@ TEST(metrics, writes_the_numbers) {
   EXPECT_NE(page.find("\nkvern_generated_tokens_total 123456789\n"), std::string::npos) << page;
   EXPECT_NE(page.find("\nkvern_pages_capacity 77\n"), std::string::npos);
   EXPECT_NE(page.find("\nkvern_step_seconds_total 1.5\n"), std::string::npos);
+  EXPECT_NE(page.find("\nkvern_backend_seconds_total 1.25\n"), std::string::npos);
   EXPECT_NE(page.find("\nkvern_worker_up 0\n"), std::string::npos);
   EXPECT_NE(page.find("\nkvern_connections 3\n"), std::string::npos);
   EXPECT_NE(page.find(R"(id="a\"b\\c\n")"), std::string::npos) << page;

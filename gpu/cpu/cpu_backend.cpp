@@ -68,6 +68,9 @@ class cpu_backend final : public backend {
   std::span<const float> logits(std::size_t row) const override { return model_->forward->logits(row); }
 
   result<void> finalize(std::span<const std::int32_t> accepted) override { return store_.finalize(accepted); }
+  void for_each(std::int64_t count, const std::function<void(std::int64_t)>& work) override {
+    model_->team.run(count, work);
+  }
   result<void> clear(std::span<const page_id> pages) override { return store_.clear(pages); }
   result<void> copy(std::span<const page_copy> copies) override { return store_.copy(copies); }
   result<void> read(page_id page, std::int32_t lines, std::span<std::byte> out) const override {

@@ -45,7 +45,8 @@ struct engine_stats {
   std::uint64_t evicted_pages = 0;
   std::uint64_t copied_pages = 0;   ///< copies on write
   std::uint64_t shared_tokens = 0;  ///< of reused_tokens, from pages of other sequences
-  double step_seconds = 0;
+  double step_seconds = 0;          ///< of the worker, in steps that computed rows
+  double backend_seconds = 0;       ///< of them, in the backend: forward and finalize
   std::int32_t running = 0;
   std::int32_t queued = 0;
   std::int32_t sequences = 0;
@@ -113,6 +114,12 @@ class engine {
   /// them. Errors: `not_found`, `busy` (it has a turn), `invalid_request` (longer than it is).
   virtual result<std::int64_t> rewind(sequence_id id, std::int64_t length) = 0;
 
+  /// The same without the answer, which takes looking for. Does nothing to a sequence that is no longer, is unknown,
+  /// has a turn or is being imported.
+  virtual void cut(sequence_id id, std::int64_t length) = 0;
+
+  /// Tokens that a sequence has; 0 when there is no such.
+  virtual std::int64_t tokens_of(sequence_id id) const = 0;
   virtual std::optional<sequence_info> describe(sequence_id id) const = 0;
 
   /// What `prompt` would find now in the sequence (which need not exist) and in its tenant's cache.

@@ -125,6 +125,12 @@ TEST(EngineCache, RewindKeepsWhatIsBefore) {
   h.run();
   EXPECT_EQ(h.e->rewind(1, 200).error().code, "invalid_request");
   EXPECT_EQ(h.e->rewind(2, 0).error().code, "not_found");
+  h.e->cut(1, 200);
+  h.e->cut(2, 0);
+  EXPECT_EQ(h.e->tokens_of(1), 104);
+  EXPECT_EQ(h.e->tokens_of(2), 0);
+  h.e->cut(1, 80);
+  EXPECT_EQ(h.e->describe(1)->tokens, 80);
   EXPECT_EQ(*h.e->rewind(1, 70), 70);
   EXPECT_EQ(h.e->describe(1)->tokens, 70);
   const auto prompt = joined(h.prompt(70), {9, 9});

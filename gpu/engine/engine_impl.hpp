@@ -61,6 +61,8 @@ class engine_impl final : public engine {
   void cancel(turn_id id, std::int64_t keep = -1) override;
   result<void> fork(sequence_id from, sequence_id to, std::int64_t length) override;
   result<std::int64_t> rewind(sequence_id id, std::int64_t length) override;
+  void cut(sequence_id id, std::int64_t length) override;
+  std::int64_t tokens_of(sequence_id id) const override;
   std::optional<sequence_info> describe(sequence_id id) const override;
   reuse_estimate estimate(const std::string& tenant, sequence_id id, std::span<const token_id> prompt) const override;
   result<sequence_state> state_of(sequence_id id) const override;
@@ -98,18 +100,21 @@ class engine_impl final : public engine {
   bool make_room();
   void drop_unused_accounts();
 
-  void look(std::vector<std::vector<turn_record*>>& turns);
+  void look();
   void look_at_running(const turn_record& r, turn_view& v);
   void look_at_waiting(turn_record& r, turn_view& v);
   void start(turn_record& t);
   void tell_started(turn_record& t, std::vector<turn_output>& outputs);
   void preempt(turn_record& t);
-  result<void> carry_out(const step_plan& plan, const std::vector<std::vector<turn_record*>>& turns,
-                         std::vector<turn_output>& outputs);
-  result<void> allocate(const step_plan& plan, const std::vector<std::vector<turn_record*>>& turns);
+  turn_record& record(turn_ref r) const;
+  result<void> carry_out(const step_plan& plan, std::vector<turn_output>& outputs);
+  result<void> allocate(const step_plan& plan);
   result<void> prepare(const sequence_table::preparation& todo);
   void add_rows(turn_record& t, std::int32_t rows);
-  void sample(step_member& m);
+  /// Safe to call for several members at once.
+  void sample(step_member& m) const noexcept;
+  template <class F>
+  result<void> timed(F work);
   result<void> compute();
   void conclude(step_member& m, time_point now, std::vector<turn_output>& outputs);
   void emit_token(step_member& m, time_point now, std::vector<turn_output>& outputs);
@@ -136,11 +141,13 @@ class engine_impl final : public engine {
   std::vector<sequence_id> released_in_step_;
   bool cancelled_in_step_ = false;
 
-  scheduler_state state_;  ///< these keep their memory between steps
-  std::vector<tenant_account*> seen_;
+  scheduler_state state_;                             ///< these keep their memory between steps
+  std::vector<tenant_account*> seen_;                 ///< [tenants of state_]
+  std::vector<std::vector<turn_record*>> looked_at_;  ///< [tenants of state_][turns]
   std::int32_t pages_in_step_ = 0;
   gpu::step step_;
   std::vector<step_member> members_;
+  std::vector<std::int32_t> accepted_;  ///< rows
 };
 
 }  // namespace kvern::gpu

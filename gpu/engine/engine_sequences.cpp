@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "gpu/engine/engine_impl.hpp"
@@ -51,6 +52,17 @@ result<std::int64_t> engine_impl::rewind(sequence_id id, std::int64_t length) {
     return fail("invalid_request", fmt::format("The sequence has {} tokens.", s->tokens.size()));
   sequences_.cut(*s, static_cast<std::int32_t>(length));
   return reusable(*s);
+}
+
+void engine_impl::cut(sequence_id id, std::int64_t length) {
+  sequence* s = sequences_.find(id);
+  if (s == nullptr || s->turn != nullptr || s->importing || length < 0 || length >= std::ssize(s->tokens)) return;
+  sequences_.cut(*s, static_cast<std::int32_t>(length));
+}
+
+std::int64_t engine_impl::tokens_of(sequence_id id) const {
+  const sequence* s = sequences_.find(id);
+  return s == nullptr ? 0 : std::ssize(s->tokens);
 }
 
 std::optional<sequence_info> engine_impl::describe(sequence_id id) const {

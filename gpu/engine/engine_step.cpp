@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <exception>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -33,8 +35,8 @@ void engine_impl::look_at_waiting(turn_record& r, turn_view& v) {
   v.lines = blocks_for(found.lines) * page_lines;
 }
 
-// Fills state_ and seen_, and `turns` with the records behind the views.
-void engine_impl::look(std::vector<std::vector<turn_record*>>& turns) {
+// Fills state_ and what stands behind its views: seen_ and looked_at_.
+void engine_impl::look() {
   const cache_geometry& geometry = sequences_.geometry();
   for (const auto& [id, record] : turns_)
     if (record->running) sequences_.trim(*record->sequence);
@@ -45,22 +47,25 @@ void engine_impl::look(std::vector<std::vector<turn_record*>>& turns) {
   // No step takes more than this: a new block for every turn, the blocks of its chunk, copies.
   pages_in_step_ = (2 * options_.max_running + blocks_for(options_.max_chunk) + 1) * geometry.step_frames();
   state_.tenants.resize(tenants_.size());
-  turns.resize(tenants_.size());
+  looked_at_.resize(tenants_.size());
   seen_.clear();
   for (auto& [name, account] : tenants_) {
     tenant_view& v = state_.tenants[seen_.size()];
-    auto& records = turns[seen_.size()];
+    auto& records = looked_at_[seen_.size()];
+    records.clear();
     seen_.push_back(&account);
     v.weight = account.weight;
     v.service = account.service;
     v.pages = account.frames.frames;
     v.idle_pages = account.frames.idle;
     v.turns.clear();
-    // One step starts no more than max_running turns; the rest of a long queue need not be looked at.
+    // One step starts no more turns than there are slots, nor more than its rows; the rest of a long queue need not be
+    // looked at.
     std::int32_t waiting = 0;
+    std::int32_t rows = 0;  // of the waiting ones so far
     std::int32_t unseen_running = static_cast<std::int32_t>(account.turns.size()) - account.waiting;
     for (const auto& [order, record] : account.turns) {
-      if (!record->running && ++waiting > options_.max_running) {
+      if (!record->running && (++waiting > options_.max_running || rows >= options_.max_chunk)) {
         if (unseen_running == 0) break;
         continue;
       }
@@ -68,6 +73,7 @@ void engine_impl::look(std::vector<std::vector<turn_record*>>& turns) {
       turn_view t{.order = order, .running = record->running, .generating = record->generated > 0};
       t.known = record->started ? static_cast<std::int32_t>(record->sequence->tokens.size()) : record->prompt_size;
       record->running ? look_at_running(*record, t) : look_at_waiting(*record, t);
+      if (!record->running) rows += t.known - t.computed;
       if (geometry.dense()) t.lines = t.pages > 0 ? std::numeric_limits<std::int32_t>::max() : 0;
       t.most_rows = geometry.rows_before_wrap(record->rotate, t.computed);
       t.need = geometry.frames_for(record->rotate, t.known + 1);
@@ -100,18 +106,18 @@ void engine_impl::preempt(turn_record& t) {
   ++counters_.preempted_turns;
 }
 
-result<void> engine_impl::carry_out(const step_plan& plan, const std::vector<std::vector<turn_record*>>& turns,
-                                    std::vector<turn_output>& outputs) {
-  const auto record = [&](turn_ref r) -> turn_record& {
-    return *turns[static_cast<std::size_t>(r.tenant)][static_cast<std::size_t>(r.turn)];
-  };
+turn_record& engine_impl::record(turn_ref r) const {
+  return *looked_at_[static_cast<std::size_t>(r.tenant)][static_cast<std::size_t>(r.turn)];
+}
+
+result<void> engine_impl::carry_out(const step_plan& plan, std::vector<turn_output>& outputs) {
   for (const turn_ref r : plan.preempted) preempt(record(r));
   for (const turn_ref r : plan.started) start(record(r));
   for (std::size_t i = 0; i < plan.evictions.size(); ++i)
     if (plan.evictions[i] > 0)
       counters_.evicted_pages += static_cast<std::uint64_t>(sequences_.evict(*seen_[i], plan.evictions[i]) *
                                                             sequences_.geometry().frame_pages());
-  auto allocated = allocate(plan, turns);
+  auto allocated = allocate(plan);
   // A dense slot may have come without all that was found.
   for (const turn_ref r : plan.started) tell_started(record(r), outputs);
   // Without room for its rows the step fails; a sequence may have lost tokens by that.
@@ -130,11 +136,11 @@ void engine_impl::tell_started(turn_record& t, std::vector<turn_output>& outputs
   tell(outputs, t.request.id, turn_started{.reused = reused, .shared = shared});
 }
 
-result<void> engine_impl::allocate(const step_plan& plan, const std::vector<std::vector<turn_record*>>& turns) {
+result<void> engine_impl::allocate(const step_plan& plan) {
   sequence_table::preparation todo;
   bool all = true;
   for (const planned_rows& r : plan.rows) {
-    sequence& s = *turns[static_cast<std::size_t>(r.of.tenant)][static_cast<std::size_t>(r.of.turn)]->sequence;
+    sequence& s = *record(r.of).sequence;
     all = sequences_.extend(s, s.committed + r.rows, r.pages, todo) && all;
   }
   if (!all) {
@@ -167,6 +173,15 @@ void engine_impl::add_rows(turn_record& t, std::int32_t rows) {
                           .logits = p + 1 == known && t.limit > 0});
 }
 
+/// What `work`, the backend's, returns.
+template <class F>
+result<void> engine_impl::timed(F work) {
+  const time_point begin = options_.now();
+  auto done = work();
+  counters_.backend_seconds += std::chrono::duration<double>(options_.now() - begin).count();
+  return done;
+}
+
 result<void> engine_impl::compute() {
   step_.sequences.resize(members_.size());
   for (std::size_t i = 0; i < members_.size(); ++i) {
@@ -179,20 +194,20 @@ result<void> engine_impl::compute() {
     step_.sequences[i].rotate = s.rotate;
     step_.sequences[i].committed = s.committed;
   }
-  if (auto ok = backend_->forward(step_); !ok) return ok;
-  std::vector<std::int32_t> accepted;
-  accepted.reserve(step_.rows.size());
-  for (step_member& m : members_) {
-    if (!m.turn->cancelled) sample(m);
+  if (auto ok = timed([&] { return backend_->forward(step_); }); !ok) return ok;
+  // Each row's logits are as long as the vocabulary: one thread would need as long for them as for all else here.
+  backend_->for_each(std::ssize(members_), [this](std::int64_t i) { sample(members_[static_cast<std::size_t>(i)]); });
+  accepted_.clear();
+  for (const step_member& m : members_) {
     if (m.turn->cancelled || !m.failure.code.empty()) continue;
-    for (std::int32_t i = 0; i < m.count; ++i) accepted.push_back(m.first + i);
+    for (std::int32_t i = 0; i < m.count; ++i) accepted_.push_back(m.first + i);
   }
-  return backend_->finalize(accepted);
+  return timed([&] { return backend_->finalize(accepted_); });
 }
 
-void engine_impl::sample(step_member& m) {
+void engine_impl::sample(step_member& m) const noexcept try {
   const auto last = static_cast<std::size_t>(m.first + m.count - 1);
-  if (!step_.rows[last].logits) return;
+  if (m.turn->cancelled || !step_.rows[last].logits) return;
   auto choice = m.turn->chooser.next(backend_->logits(last), m.turn->sequence->tokens, m.turn->request.logprobs);
   if (!choice) {
     m.failure = std::move(choice.error());
@@ -200,6 +215,8 @@ void engine_impl::sample(step_member& m) {
   }
   m.choice = std::move(*choice);
   m.has_token = true;
+} catch (const std::exception&) {
+  m.failure = {"out_of_memory", "There is no memory left to choose this request's next token; try again."};
 }
 
 // After finalize: what became of one turn of the step.
@@ -251,9 +268,9 @@ void engine_impl::step(std::vector<turn_output>& outputs) {
   std::move(ended_.begin(), ended_.end(), std::back_inserter(outputs));
   ended_.clear();
   if (turns_.empty()) return;
+  const time_point called = options_.now();
 
-  std::vector<std::vector<turn_record*>> turns;
-  look(turns);
+  look();
   const step_budget budget{.max_rows = backend_->info().max_rows,
                            .max_chunk = cost_.first_chunk(options_.max_chunk),
                            .prompt_rows = cost_.trusted_rows(options_.max_chunk),
@@ -268,15 +285,15 @@ void engine_impl::step(std::vector<turn_output>& outputs) {
   in_step_ = true;
   members_.clear();
   step_.rows.clear();
-  auto done = carry_out(plan, turns, outputs);
+  auto done = carry_out(plan, outputs);
   step_load load;
   for (const step_member& m : members_) load.add(state_.keys, m.turn->sequence->committed, m.count);
   const time_point begin = options_.now();
   if (done && !members_.empty()) done = compute();
   const time_point end = options_.now();
-  if (!members_.empty()) {
+  const bool computed = !members_.empty();
+  if (computed) {
     ++counters_.steps;
-    counters_.step_seconds += std::chrono::duration<double>(end - begin).count();
     if (done) cost_.observe(load, std::chrono::duration<double, std::milli>(end - begin).count());
   }
   for (step_member& m : members_) {
@@ -286,6 +303,7 @@ void engine_impl::step(std::vector<turn_output>& outputs) {
       end_turn(*m.turn, finish_reason::failed, done.error(), outputs);
   }
   after_step(outputs);
+  if (computed) counters_.step_seconds += std::chrono::duration<double>(options_.now() - called).count();
 }
 
 }  // namespace kvern::gpu

@@ -254,6 +254,41 @@ TEST(EngineStep, StepsWithRunningStreamsStayUnderTheirBound) {
   EXPECT_GE(total_rows / 280, 85);  // 100 rows take 30 ms
 }
 
+TEST(EngineStep, AStreamWaitsNoLongerWhenAPromptIsDeepOrTheMachineSlow) {
+  harness h({.context = 8192, .pages = 1024, .max_rows = 1024, .windows = {0, 128}}, {.max_step_ms = 50});
+  double slower = 1;
+  double ms = 0;
+  h.backend->on_forward = [&](const gpu::step& s) -> result<void> {
+    double keys = 0;  // of a layer without a window
+    for (const step_row& row : s.rows) keys += row.position;
+    ms = slower * (3 + 0.6 * static_cast<double>(s.rows.size()) + 0.0008 * keys);
+    return {};
+  };
+  h.backend->on_finalize = [&](std::span<const std::int32_t>) -> result<void> {
+    h.advance(ms);
+    return {};
+  };
+  for (turn_id id = 1; id <= 4; ++id) h.submit(h.make(id, id, "a", h.prompt(20, id), -1));
+  for (int i = 0; i < 20; ++i) h.step();
+  for (const turn_id id : {10, 11}) {
+    h.submit(h.make(id, id, "b", h.prompt(5000, id), 1));
+    std::vector<double> took;
+    while (h.tokens(id).empty()) {
+      const std::size_t before = h.tokens(1).size();
+      h.step();
+      ASSERT_EQ(h.tokens(1).size(), before + 1) << "the stream waited";
+      took.push_back(ms);
+    }
+    constexpr std::size_t handful = 8;
+    ASSERT_GT(took.size(), 60U);
+    std::sort(took.begin() + handful, took.end() - 1);  // the last has what was left
+    EXPECT_LE(took[handful + (took.size() - handful) * 90 / 100], 54) << slower;
+    EXPECT_GE(took[handful + (took.size() - handful) / 4], 40) << slower;
+    EXPECT_LE(took[took.size() - 2], 60) << slower;
+    slower = 3;
+  }
+}
+
 TEST(EngineStep, APromptAloneTakesTheWholeChunk) {
   harness h({.context = 4096, .pages = 200, .max_rows = 1024}, {.max_step_ms = 30, .max_chunk = 512});
   h.warm_up();

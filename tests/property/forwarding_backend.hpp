@@ -23,6 +23,9 @@ class forwarding_backend : public backend {
   result<void> forward(const step& s) override { return inner_->forward(s); }
   std::span<const float> logits(std::size_t row) const override { return inner_->logits(row); }
   result<void> finalize(std::span<const std::int32_t> accepted) override { return inner_->finalize(accepted); }
+  void for_each(std::int64_t count, const std::function<void(std::int64_t)>& work) override {
+    inner_->for_each(count, work);
+  }
   result<void> clear(std::span<const page_id> pages) override { return inner_->clear(pages); }
   result<void> copy(std::span<const page_copy> copies) override { return inner_->copy(copies); }
   result<void> read(page_id page, std::int32_t lines, std::span<std::byte> out) const override {
