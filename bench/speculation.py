@@ -3,8 +3,8 @@
 
     bench/speculation.py [--rounds 5] [--only edit] [--model models/smollm2.gguf]
 
-`edit` asks for a source file of the prompt to be repeated with a name changed, `quote` for a text of the prompt, `prose`
-for a story in which nothing repeats. All are greedy; `sampled` is `prose` at temperature 0.8. Times are those of whole
+`edit` repeats a source file of the prompt with a name changed, `quote` a text of the prompt; `prose` and `sampled` are
+stories in which nothing repeats, greedy with a penalty for repetition and at temperature 1. Times are those of whole
 answers, end to end, the prompt in the session's cache; answers must be equal, token for token. `auto` is what a request
 gets that says nothing; `on` is "prompt_lookup": true.
 """
@@ -137,47 +137,57 @@ TEXT = ("The lighthouse at the end of the bay was built in 1871, after the third
         "is dry for two hours a day, and the masons slept on the ship that had brought the granite. The lamp burned whale oil, "
         "later paraffin, and since 1952 it has been electric. The last keeper, a woman of seventy, left it in the spring of "
         "1988; she took the barometer, the cat and a box of letters that had never been sent. ")
+EDITED = SOURCE.replace("Basket", "Cart").replace("basket", "cart")
+EDIT = f"""The file basket.py:
+```python
+{SOURCE}```
+The same file, with Basket renamed to Cart everywhere and nothing else changed:
+```python
+{EDITED[:EDITED.index("class Cart")]}"""
+STORY = "This is the story of a fisherman who found a map in a bottle. It was a cold morning in March, and"
+# Prompt, tokens, and how they are chosen. Small models tell greedy stories in circles unless repetition costs them.
 CASES = {
-    "edit": (f"Repeat this file and rename the class Basket to Cart. Answer with the whole file and nothing else.\n"
-             f"```python\n{SOURCE}```", 1100, 0),
-    "quote": (f"Repeat this text word for word, three times:\n{TEXT}", 400, 0),
-    "prose": ("Write a long story about a fisherman who finds a map in a bottle.", 300, 0),
-    "sampled": ("Write a long story about a fisherman who finds a map in a bottle.", 300, 0.8),
+    "edit": (EDIT, 800, {"temperature": 0, "stop": "```"}),
+    "quote": (f"{TEXT}\n\nThe same text again, word for word:\n\nThe lighthouse", 200, {"temperature": 0}),
+    "prose": (STORY, 300, {"temperature": 0, "repetition_penalty": 1.3, "repeat_last_n": -1, "ignore_eos": True}),
+    "sampled": (STORY, 300, {"temperature": 1.0, "repetition_penalty": 1.1, "ignore_eos": True}),
 }
 MODES = {"off": {"prompt_lookup": False}, "auto": {}, "on": {"prompt_lookup": True}}
 
 
 def ask(daemon, session, case, mode):
-    prompt, most, temperature = CASES[case]
+    """Seconds, token ids, text and usage of one answer."""
+    prompt, most, options = CASES[case]
     start = time.monotonic()
-    answer = daemon.must("POST", "/v1/chat/completions", messages=[{"role": "user", "content": prompt}], session=session,
-                         max_tokens=most, temperature=temperature, seed=7, return_token_ids=True, **MODES[mode])
+    got = daemon.must("POST", "/v1/completions", prompt=prompt, session=session, max_tokens=most, seed=7,
+                      return_token_ids=True, **options, **MODES[mode])
     seconds = time.monotonic() - start
-    return seconds, answer
+    choice = got["choices"][0]
+    return seconds, choice["token_ids"], choice["text"], got["usage"]
 
 
-def measure(daemon, case, modes, rounds):
+def measure(daemon, case, modes, rounds, show):
     sessions = {mode: daemon.must("POST", "/v1/sessions")["id"] for mode in modes}
     seconds = {mode: [] for mode in modes}
-    counts, said = {}, {}
+    counts, said = {}, None
     for number in range(rounds + 1):
         for mode in modes if number % 2 else modes[::-1]:
-            took, answer = ask(daemon, sessions[mode], case, mode)
-            if number == 0:
-                said.setdefault(case, answer["choices"][0]["token_ids"])
-            else:
-                seconds[mode].append(took)  # the first round computes the prompts
-            if answer["choices"][0]["token_ids"] != said[case]:
+            took, tokens, text, usage = ask(daemon, sessions[mode], case, mode)
+            if said is None and show:
+                print(text)
+            said = said or tokens
+            if tokens != said:
                 raise SystemExit(f"{case}: the answer depends on prompt lookup")
-            counts[mode] = answer["usage"]["completion_tokens_details"]
-    tokens = len(said[case])
+            if number > 0:  # the first round computes the prompts
+                seconds[mode].append(took)
+            counts[mode] = usage["completion_tokens_details"]
     plain = statistics.median(seconds[modes[0]])
     for mode in modes:
         median = statistics.median(seconds[mode])
         right = counts[mode]["accepted_prediction_tokens"]
         drafted = right + counts[mode]["rejected_prediction_tokens"]
-        print(f"{case:8} {mode:5} {tokens:5} tokens {median * 1000:8.0f} ms {tokens / median:7.1f} tok/s   x {plain / median:4.2f}   "
-              f"{drafted:5} drafted {right:5} accepted", flush=True)
+        print(f"{case:8} {mode:5} {len(said):5} tokens {median * 1000:8.0f} ms {len(said) / median:7.1f} tok/s   "
+              f"x {plain / median:5.3f}   {drafted:5} drafted {right:5} accepted", flush=True)
 
 
 def main():
@@ -188,11 +198,12 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", choices=CASES, action="append")
     parser.add_argument("--modes", default="off,auto,on", help="the first is what the others are compared with")
+    parser.add_argument("--show", action="store_true", help="print the answers")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="kvern-bench-") as folder:
         with kvernd(arguments, folder, "--threads", arguments.threads) as daemon:
             for case in arguments.only or CASES:
-                measure(daemon, case, arguments.modes.split(","), arguments.rounds)
+                measure(daemon, case, arguments.modes.split(","), arguments.rounds, arguments.show)
 
 
 if __name__ == "__main__":
