@@ -75,6 +75,7 @@ result<gpu::turn> running_turn::plan(std::vector<token_id> prompt, const session
   keeps_answer_ = wanted.exclude_tail == 0;
   tail_ = std::min(wanted.exclude_tail, prompt_tokens_);
   turn.exclude_tail = tail_;
+  turn.prompt_lookup = wanted.prompt_lookup;
   return turn;
 }
 
@@ -115,7 +116,7 @@ running_turn::verdict running_turn::on(gpu::turn_progress& progress, session_his
 
 running_turn::verdict running_turn::on(gpu::turn_token& token, session_history& history) {
   told_ += 1;
-  // The worker may be a token ahead of a stop string or of a client that wants no more.
+  // The worker may be a few tokens ahead of a stop string or of a client that wants no more.
   if (cancelled_) return verdict::goes_on;
   completion_tokens_ += 1;
   if (token.end_of_generation && !request_.request.ignore_eos) return verdict::goes_on;
@@ -143,6 +144,8 @@ running_turn::verdict running_turn::on(gpu::turn_ended& ended, session_history& 
   }
   event.reason = finished && cancelled_ ? gpu::finish_reason::cancelled : ended.reason;
   event.why = std::move(ended.why);
+  event.drafted_tokens = ended.drafted;
+  event.accepted_tokens = ended.accepted;
   event.queued_ms = ended.queued_ms;
   event.prompt_ms = ended.prompt_ms;
   event.generate_ms = ended.generate_ms;

@@ -57,6 +57,7 @@ struct running_turns : testing::Test {
 TEST_F(running_turns, plans_what_the_request_says) {
   generation_request request;
   request.max_tokens = 12;
+  request.prompt_lookup = false;
   request.ignore_eos = true;
   request.logprobs = 3;
   request.sampling.top_k = 9;
@@ -70,6 +71,7 @@ TEST_F(running_turns, plans_what_the_request_says) {
   EXPECT_EQ(planned.max_tokens, 12);
   EXPECT_EQ(planned.sampling.top_k, 9);
   EXPECT_TRUE(planned.ignore_eos);
+  EXPECT_EQ(planned.prompt_lookup, std::optional(false));
   EXPECT_EQ(planned.logprobs, 3);
   EXPECT_EQ(history.tokens, bytes("abX"));
 }
@@ -292,7 +294,11 @@ TEST_F(running_turns, tells_of_shared_lines_and_of_those_forgotten) {
   e.committed = 4;
   e.forgotten = 64;
   e.rotate_keep = 32;
+  e.drafted = 9;
+  e.accepted = 7;
   say(e);
+  EXPECT_EQ(sink->get<end_event>().drafted_tokens, 9);
+  EXPECT_EQ(sink->get<end_event>().accepted_tokens, 7);
   ASSERT_TRUE(sink->get<end_event>().overflow);
   EXPECT_EQ(sink->get<end_event>().overflow->policy, gpu::overflow_policy::rotate);
   EXPECT_EQ(sink->get<end_event>().overflow->keep, 32);

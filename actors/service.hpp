@@ -60,6 +60,8 @@ struct generation_request {
   std::optional<gpu::overflow_policy> overflow;  ///< absent: the session's
   std::optional<std::int64_t> keep;              ///< lines, with `rotate`; absent: the session's
   std::int64_t exclude_tail = 0;  ///< last tokens of the prompt that leave no line behind, nor does the answer then
+  std::optional<bool>
+      prompt_lookup;  ///< whether to guess tokens from what was said before; absent: the daemon's choice
 };
 
 /// What a session does unless a request says otherwise.
@@ -145,6 +147,8 @@ struct end_event {
   std::string stop_string;  ///< the stop string that was met, if one was
   std::int64_t prompt_tokens = 0;
   std::int64_t completion_tokens = 0;
+  std::int64_t drafted_tokens = 0;   ///< guessed by prompt lookup
+  std::int64_t accepted_tokens = 0;  ///< of them, right
   std::optional<overflow_report> overflow;
   double queued_ms = 0;
   double prompt_ms = 0;
@@ -246,6 +250,7 @@ struct service_stats {
   double uptime_seconds = 0;
   cache_setup cache;
   std::string activations;
+  std::string prompt_lookup;
   std::int32_t threads = 0;
 };
 

@@ -97,6 +97,7 @@ class system_impl final : public system {
     facts_.backend = options.engine->info();
     facts_.cache = std::move(options.cache);
     facts_.activations = std::move(options.activations);
+    facts_.prompt_lookup = std::move(options.prompt_lookup);
     facts_.threads = options.threads;
     board_->publish(options.engine->stats());
 

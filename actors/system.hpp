@@ -17,10 +17,11 @@ struct system_options {
   std::shared_ptr<const tokenizer> tokens;
   std::shared_ptr<const chat::chat_template> chat_template;  ///< null: the model has none
   model_info model;
-  std::string fingerprint;   ///< the engine's, for files of sessions
-  cache_setup cache;         ///< for status
-  std::string activations;   ///< for status
-  std::int32_t threads = 0;  ///< for status
+  std::string fingerprint;    ///< the engine's, for files of sessions
+  cache_setup cache;          ///< for status
+  std::string activations;    ///< for status
+  std::string prompt_lookup;  ///< for status
+  std::int32_t threads = 0;   ///< for status
   std::int32_t max_sessions_per_tenant = 1024;
   int pool_threads = 2;
   /// How long the destructor waits for the worker to be idle, and then for the actors to end.

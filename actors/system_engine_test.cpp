@@ -136,6 +136,30 @@ TEST_F(engine_systems, cancelled_at_random_the_cache_still_serves_fresh_answers)
   EXPECT_EQ(run(greedy(said, 20, id))->generated(), alone(said, 20));
 }
 
+TEST_F(engine_systems, a_stop_string_among_guessed_tokens_ends_the_answer_there) {
+  for (const bool guessing : {true, false}) {
+    start_engine();
+    const auto id = new_session();
+    auto said = bytes("abcdefgabcdefgabcdefgabcdefg");
+    auto request = greedy(said, 200, id);
+    request.sampling.logit_bias = {{'a', 1000.0}};
+    request.stop = {std::string(70, 'a')};
+    request.prompt_lookup = guessing;
+    const auto r = run(request);
+    EXPECT_EQ(r->get<end_event>().reason, gpu::finish_reason::stop);
+    EXPECT_EQ(r->get<end_event>().completion_tokens, 70);
+    EXPECT_EQ(r->get<end_event>().accepted_tokens > 0, guessing);
+    EXPECT_EQ(r->text(), "");
+    // The session has what its client has, and goes on from there.
+    said.push_back('!');
+    const auto next = run(greedy(said, 20, id));
+    EXPECT_EQ(next->get<started_event>().cache.reason, cache_reason::extends);
+    EXPECT_EQ(next->get<started_event>().cache.reused, std::ssize(said) - 1);
+    EXPECT_EQ(next->generated(), alone(said, 20));
+    service.reset();
+  }
+}
+
 TEST_F(engine_systems, of_a_deleted_session_the_full_pages_of_its_prompts_stay_cached) {
   start_engine();
   const auto id = new_session();

@@ -121,6 +121,9 @@ const std::vector<setting>& settings() {
       integer("shards", "parts into which the heads of the cache are split", &config::shards, 1, 1024),
       choice("activations", "precision of matrix products: fine is 15 bits, fast is 8", &config::activations,
              {"fine", "fast"}),
+      choice("prompt-lookup",
+             "guess tokens from what was said before and compute several in one step: auto is while that helps",
+             &config::prompt_lookup, {"auto", "on", "off"}),
       {"socket-mode", value_kind::integer, "OCTAL", "permissions of the socket (default: 0660)",
        [](config& c, std::string_view value) -> result<void> {
          const auto mode = parse_integer(value, 8);

@@ -30,6 +30,7 @@ struct config {
   bool stage_stacked = true;
   std::int32_t shards = 1;
   std::string activations = "fine";
+  std::string prompt_lookup = "auto";
   mode_t socket_mode = 0660;
   std::string log_level = "info";
 

@@ -46,6 +46,8 @@ TEST(config, flags_set_every_member) {
                          "2",
                          "--activations",
                          "fast",
+                         "--prompt-lookup",
+                         "off",
                          "--socket-mode",
                          "0600",
                          "--log-level",
@@ -68,6 +70,7 @@ TEST(config, flags_set_every_member) {
   EXPECT_FALSE(c.stage_stacked);
   EXPECT_EQ(c.shards, 2);
   EXPECT_EQ(c.activations, "fast");
+  EXPECT_EQ(c.prompt_lookup, "off");
   EXPECT_EQ(c.socket_mode, mode_t{0600});
   EXPECT_EQ(c.log_level, "debug");
   EXPECT_TRUE(c.check);
@@ -115,6 +118,7 @@ TEST(config, bad_values_name_the_setting) {
                            "shards = 0",
                            "int8_scale = \"none\"",
                            "activations = true",
+                           "prompt_lookup = true",
                            "socket_mode = 0o1777",
                            "kv_memory = \"2 elephants\"",
                            "kv_memory = -5",

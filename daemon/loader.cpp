@@ -104,6 +104,11 @@ gpu::cache_options cache_options(const config& c) {
   return out;
 }
 
+gpu::prompt_lookup_mode prompt_lookup(const config& c) {
+  if (c.prompt_lookup == "on") return gpu::prompt_lookup_mode::on;
+  return c.prompt_lookup == "off" ? gpu::prompt_lookup_mode::off : gpu::prompt_lookup_mode::automatic;
+}
+
 cache_setup cache_setup_of(const config& c) {
   return {c.layout, c.update, c.stacked, c.stage_stacked, c.kv_type, int8_scale(c), c.shards};
 }
@@ -171,6 +176,7 @@ result<actors::system_options> load(const config& c, const std::function<void(do
   engine_options.fingerprint = options.fingerprint;
   engine_options.max_running = c.max_running;
   engine_options.max_step_ms = c.max_step_ms;
+  engine_options.prompt_lookup = prompt_lookup(c);
   engine_options.is_end = [vocabulary = *tokens](token_id id) { return vocabulary->is_end(id); };
   auto engine = gpu::engine::create(std::move(*backend), std::move(engine_options));
   if (!engine) return std::unexpected(engine.error());
@@ -181,6 +187,7 @@ result<actors::system_options> load(const config& c, const std::function<void(do
   options.model = std::move(*info);
   options.cache = cache_setup_of(c);
   options.activations = c.activations;
+  options.prompt_lookup = c.prompt_lookup;
   options.threads = threads_of(c);
   return options;
 }

@@ -178,6 +178,8 @@ token_usage completion::usage() const {
   token_usage u;
   for (std::size_t i = 0; i < choices_.size(); ++i) {
     u.completion += choices_[i].ended ? choices_[i].end.completion_tokens : choices_[i].generated;
+    u.drafted += choices_[i].end.drafted_tokens;
+    u.accepted += choices_[i].end.accepted_tokens;
     // The choices of one prompt share it: it counts once.
     if (i % per_prompt_ != 0) continue;
     u.prompt += choices_[i].prompt_size;

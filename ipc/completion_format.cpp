@@ -85,6 +85,8 @@ json::object to_json(const token_usage& usage) {
   o["completion_tokens"] = usage.completion;
   o["total_tokens"] = usage.prompt + usage.completion;
   o["prompt_tokens_details"] = json::object{{"cached_tokens", usage.cached}};
+  o["completion_tokens_details"] = json::object{{"accepted_prediction_tokens", usage.accepted},
+                                                {"rejected_prediction_tokens", usage.drafted - usage.accepted}};
   return o;
 }
 

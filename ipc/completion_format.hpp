@@ -41,6 +41,8 @@ struct token_usage {
   std::int64_t prompt = 0;
   std::int64_t completion = 0;
   std::int64_t cached = 0;
+  std::int64_t drafted = 0;   ///< by prompt lookup
+  std::int64_t accepted = 0;  ///< of them
 };
 
 /// OpenAI's usage object.

@@ -43,9 +43,9 @@ TEST(completion_format, writes_timings_without_dividing_by_nothing) {
 }
 
 TEST(completion_format, writes_usage) {
-  EXPECT_EQ(
-      serialize(to_json(token_usage{5, 2, 3})),
-      R"({"prompt_tokens":5,"completion_tokens":2,"total_tokens":7,"prompt_tokens_details":{"cached_tokens":3}})");
+  EXPECT_EQ(serialize(to_json(token_usage{.prompt = 5, .completion = 2, .cached = 3, .drafted = 9, .accepted = 4})),
+            R"({"prompt_tokens":5,"completion_tokens":2,"total_tokens":7,"prompt_tokens_details":{"cached_tokens":3},)"
+            R"("completion_tokens_details":{"accepted_prediction_tokens":4,"rejected_prediction_tokens":5}})");
   EXPECT_EQ(serialize(to_json(std::vector<token_id>{1, 2})), "[1,2]");
 }
 

@@ -229,6 +229,7 @@ parsed<completion_request> parse_completion(completion_kind kind, std::string_vi
   r.common.overflow = read_overflow(body);
   r.common.keep = read_keep(body, r.common.overflow, r.common.session.empty());
   r.common.exclude_tail = body.integer("cache_exclude_tail", 0, std::numeric_limits<std::int64_t>::max()).value_or(0);
+  r.common.prompt_lookup = body.boolean("prompt_lookup");
   r.common.ignore_eos = body.boolean("ignore_eos").value_or(false);
   r.common.logprobs = read_logprobs(body, kind);
   r.return_token_ids = body.boolean("return_token_ids").value_or(false);

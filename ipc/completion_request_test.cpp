@@ -39,13 +39,16 @@ TEST(parse_completion, has_defaults) {
 TEST(parse_completion, reads_everything_it_offers) {
   const auto r = chat(R"("model":"tiny.gguf","stream":true,"stream_options":{"include_usage":true,
     "include_progress":true},"stop":["a","b"],"max_tokens":7,"max_completion_tokens":5,"n":2,"seed":10,"session":null,
-    "logprobs":true,"top_logprobs":3,"ignore_eos":true,"return_token_ids":true,"temperature":0,
+    "logprobs":true,"top_logprobs":3,"ignore_eos":true,"return_token_ids":true,"temperature":0,"prompt_lookup":false,
     "user":"me","store":false,"metadata":{"a":1},"response_format":{"type":"text"},"modalities":["text"])");
   ASSERT_TRUE(r) << r.error().why.message;
   EXPECT_TRUE(r->stream && r->include_usage && r->include_progress && r->return_token_ids && r->common.ignore_eos);
   EXPECT_EQ(r->common.stop, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(r->common.max_tokens, 5);
   EXPECT_EQ(r->common.logprobs, 3);
+  EXPECT_EQ(r->common.prompt_lookup, std::optional(false));
+  EXPECT_EQ(chat(R"("prompt_lookup":true)")->common.prompt_lookup, std::optional(true));
+  EXPECT_EQ(chat(R"("prompt_lookup":null)")->common.prompt_lookup, std::nullopt);
   EXPECT_EQ(r->choices(), 2u);
   EXPECT_EQ(r->choice(0).sampling.seed, 10u);
   EXPECT_EQ(r->choice(1).sampling.seed, 11u);
@@ -120,6 +123,7 @@ TEST(parse_completion, names_what_is_wrong) {
       {R"("session":7)", "session"},
       {R"("session":"s","n":2)", "session"},
       {R"("ignore_eos":"no")", "ignore_eos"},
+      {R"("prompt_lookup":"auto")", "prompt_lookup"},
       {R"("temperature":-1)", "temperature"},
       {R"("response_format":"json")", "response_format"},
   };

@@ -88,9 +88,9 @@ TEST_F(completion_of_kind, usage_comes_once_at_the_end_and_is_null_before) {
   for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(e[i].at("usage").is_null());
   EXPECT_TRUE(e[3].at("choices").as_array().empty());
   EXPECT_EQ(e[3].at("object"), "chat.completion.chunk");
-  EXPECT_EQ(
-      json::serialize(e[3].at("usage")),
-      R"({"prompt_tokens":4,"completion_tokens":1,"total_tokens":5,"prompt_tokens_details":{"cached_tokens":3}})");
+  EXPECT_EQ(json::serialize(e[3].at("usage")),
+            R"({"prompt_tokens":4,"completion_tokens":1,"total_tokens":5,"prompt_tokens_details":{"cached_tokens":3},)"
+            R"("completion_tokens_details":{"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}})");
 }
 
 TEST_F(completion_of_kind, progress_goes_from_0_to_100_before_the_text) {
@@ -174,11 +174,17 @@ TEST_F(completion_of_kind, several_choices_end_together) {
   completion c = make(completion_kind::chat, true, 2);
   c.on_event(1, started(3));
   c.on_event(1, text("b"));
-  c.on_event(1, ended(1));
+  end_event guessed = ended(1);
+  guessed.drafted_tokens = 7;
+  guessed.accepted_tokens = 2;
+  c.on_event(1, guessed);
   EXPECT_FALSE(c.finished());
   c.on_event(0, started());
   c.on_event(0, text("a"));
-  c.on_event(0, ended(4));
+  guessed = ended(4);
+  guessed.drafted_tokens = 2;
+  guessed.accepted_tokens = 1;
+  c.on_event(0, guessed);
   EXPECT_TRUE(c.finished());
   const auto e = parsed_events(c);
   ASSERT_EQ(e.size(), 8u);
@@ -188,6 +194,8 @@ TEST_F(completion_of_kind, several_choices_end_together) {
   EXPECT_EQ(e[3].at("choices").at(0).at("delta").at("role"), "assistant");
   EXPECT_EQ(e[6].at("usage").at("prompt_tokens").as_int64(), 4);
   EXPECT_EQ(e[6].at("usage").at("completion_tokens").as_int64(), 5);
+  EXPECT_EQ(json::serialize(e[6].at("usage").at("completion_tokens_details")),
+            R"({"accepted_prediction_tokens":3,"rejected_prediction_tokens":6})");
 
   completion whole = make(completion_kind::text, false, 2);
   for (std::size_t i = 0; i < 2; ++i) {

@@ -52,6 +52,9 @@ void add_outfit(json::object& o, const model_info& m, const service_stats& s) {
   o["model"] = std::move(model);
   o["backend"] = std::move(backend);
   o["cache"] = std::move(cache);
+  o["prompt_lookup"] = json::object{{"mode", s.prompt_lookup},
+                                    {"drafted_tokens", s.engine.drafted_tokens},
+                                    {"accepted_tokens", s.engine.accepted_tokens}};
 }
 
 json::object to_json(const model_info& m) {

@@ -201,6 +201,9 @@ TEST_F(endpoint, health_tells_what_serves_and_how_full_it_is) {
   service_->numbers.activations = "fine";
   service_->numbers.engine.pages_used = 2;
   service_->numbers.engine.pages_total = 5;
+  service_->numbers.prompt_lookup = "auto";
+  service_->numbers.engine.drafted_tokens = 8;
+  service_->numbers.engine.accepted_tokens = 6;
   const json::value v = json::parse(call("GET", "/health").body);
   EXPECT_EQ(json::serialize(v.at("model")),
             R"({"id":"tiny","architecture":"llama","file_type":"Q4_1","context":128,"fingerprint":"0a"})");
@@ -211,6 +214,7 @@ TEST_F(endpoint, health_tells_what_serves_and_how_full_it_is) {
       R"({"layout":"ring","update":"eager","stacked":false,"stage_stacked":true,"kv_type":"int8",)"
       R"("int8_scale":"head","shards":2,"pages_used":2,"pages_shared":1,"pages_total":5,"page_bytes":3221225472,"bytes_used":6442450944,)"
       R"("bytes_total":16106127360})");
+  EXPECT_EQ(json::serialize(v.at("prompt_lookup")), R"({"mode":"auto","drafted_tokens":8,"accepted_tokens":6})");
 }
 
 TEST_F(endpoint, metrics) {

@@ -62,6 +62,8 @@ std::string metrics_page(const service_stats& stats, const model_info& model, st
   p.counter("kvern_prompt_tokens_shared_total", "Of the reused prompt tokens, those that other sessions computed.",
             e.shared_tokens);
   p.counter("kvern_generated_tokens_total", "Tokens generated.", e.generated_tokens);
+  p.counter("kvern_drafted_tokens_total", "Tokens guessed by prompt lookup.", e.drafted_tokens);
+  p.counter("kvern_drafted_tokens_accepted_total", "Of the guessed tokens, those that were right.", e.accepted_tokens);
   p.counter("kvern_steps_total", "Forward steps.", e.steps);
   p.counter("kvern_step_seconds_total", "Seconds the worker spent in forward steps.", e.step_seconds);
   p.counter("kvern_backend_seconds_total", "Of the steps' seconds, those in the model itself.", e.backend_seconds);

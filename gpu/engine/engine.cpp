@@ -169,6 +169,9 @@ result<void> engine_impl::submit(turn t) {
   r.prompt_size = static_cast<std::int32_t>(r.request.prompt.size());
   r.limit = limit_of(r.request);
   r.rotate = rotation_of(r.request);
+  r.drafts.mode = !r.request.prompt_lookup   ? options_.prompt_lookup
+                  : *r.request.prompt_lookup ? prompt_lookup_mode::on
+                                             : prompt_lookup_mode::off;
   const auto cached =
       r.request.prompt.size() - static_cast<std::size_t>(std::min<std::int64_t>(r.prompt_size, r.request.exclude_tail));
   r.chain = hash_blocks(std::span(r.request.prompt).first(cached), tenant.secret);
@@ -232,6 +235,8 @@ void engine_impl::end_turn(turn_record& t, finish_reason reason, error why, std:
     ended.rotate_keep = std::int64_t{t.rotate.keep} * page_lines;
   }
   ended.committed = s.committed;
+  ended.drafted = t.drafts.drafted;
+  ended.accepted = t.drafts.accepted;
   ended.queued_ms = milliseconds(t.submitted, t.started ? t.began : now);
   if (t.started) ended.prompt_ms = milliseconds(t.began, t.generated > 0 ? t.first_token : now);
   if (t.generated > 0) ended.generate_ms = milliseconds(t.first_token, t.last_token);

@@ -28,6 +28,7 @@ struct engine_options {
   double max_step_ms = 50;                   ///< a step with decode rows takes prompt rows up to this long, by estimate
   double max_prompt_step_ms = 1000;          ///< a step of prompt rows alone takes up to this long, by estimate
   std::int32_t max_chunk = 512;              ///< prompt rows in one step, at most
+  prompt_lookup_mode prompt_lookup = prompt_lookup_mode::automatic;
   std::function<bool(token_id)> is_end = {};   ///< end-of-generation tokens
   std::map<std::string, double> weights = {};  ///< of tenants in scheduling, above 0; absent: 1
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
@@ -39,6 +40,8 @@ struct engine_stats {
   std::uint64_t prompt_tokens = 0;  ///< computed
   std::uint64_t reused_tokens = 0;  ///< of prompts, not computed
   std::uint64_t generated_tokens = 0;
+  std::uint64_t drafted_tokens = 0;   ///< guessed by prompt lookup
+  std::uint64_t accepted_tokens = 0;  ///< of them, right
   std::uint64_t turns = 0;
   std::uint64_t failed_turns = 0;
   std::uint64_t preempted_turns = 0;
@@ -87,8 +90,9 @@ struct sequence_state {
   rotation rotate = {};
 };
 
-/// Batches the turns of all sequences into steps: schedules, runs the backend, samples, commits. Owns sequences and
-/// page tables; knows no actor and no socket. Not thread-safe: the GPU worker calls it from its thread.
+/// Batches the turns of all sequences into steps: schedules, runs the backend, samples, commits. With prompt lookup a
+/// step may bring a turn several tokens, the same ones that so many steps would. Owns sequences and page tables; knows
+/// no actor and no socket. Not thread-safe: the GPU worker calls it from its thread.
 class engine {
  public:
   /// Errors: `invalid_options`, naming the one that is out of range, or a backend without pages, rows or context.

@@ -12,6 +12,8 @@
 namespace kvern::gpu {
 namespace {
 
+constexpr read_layout fake_lines{.value_bytes = sizeof(std::uint64_t)};
+
 class cold_fake final : public cold_model {
  public:
   explicit cold_fake(const fake_backend::shape& shape) : shape_(shape) {}
@@ -82,20 +84,27 @@ TEST_P(EngineHistory, IsEqualToColdRuns) {
   const scenario& s = GetParam();
   const std::uint64_t first = number_from("KVERN_SEED", 1);
   std::uint64_t reused = 0;
+  std::uint64_t accepted = 0;
+  std::uint64_t rejected = 0;
   for (std::uint64_t seed = first; seed < first + number_from("KVERN_HISTORIES", 6) && !HasFailure(); ++seed) {
     SCOPED_TRACE(fmt::format("KVERN_SEED={}", seed));
     cold_fake alone(s.shape);
-    history run(seed, std::make_unique<fake_backend>(s.shape), alone, {.engine = s.options});
+    history run(seed, std::make_unique<fake_backend>(s.shape), alone, {.engine = s.options, .lines = fake_lines});
     EXPECT_EQ(run.run(s.operations), "");
     const engine_stats stats = run.stats();
     fmt::print(
         "{} seed {}: {} turns, {} steps, {} preempted, {} pages evicted, {} copied, {} reused, {} shared, {} forks, "
-        "{} rotated, {} failed\n",
+        "{} rotated, {} failed, {} of {} drafted tokens accepted\n",
         s.name, seed, run.finished(), stats.steps, stats.preempted_turns, stats.evicted_pages, stats.copied_pages,
-        stats.reused_tokens, stats.shared_tokens, run.forks(), run.rotated(), stats.failed_turns);
+        stats.reused_tokens, stats.shared_tokens, run.forks(), run.rotated(), stats.failed_turns, stats.accepted_tokens,
+        stats.drafted_tokens);
     reused += stats.reused_tokens;
+    accepted += stats.accepted_tokens;
+    rejected += stats.drafted_tokens - stats.accepted_tokens;
   }
   EXPECT_GT(reused, 0U);
+  EXPECT_GT(accepted, 0U);
+  EXPECT_GT(rejected, 0U);
 }
 
 TEST_P(EngineHistory, FindsAFaultOfTheBackend) {
@@ -105,10 +114,10 @@ TEST_P(EngineHistory, FindsAFaultOfTheBackend) {
     std::string violation;
     for (std::uint64_t seed = 1; seed <= 20 && violation.empty(); ++seed) {
       bool happened = false;
-      auto b = std::make_unique<faulty_backend>(std::make_unique<fake_backend>(s.shape), what, 0,
-                                                read_layout{.value_bytes = sizeof(std::uint64_t)}, &happened);
+      auto b =
+          std::make_unique<faulty_backend>(std::make_unique<fake_backend>(s.shape), what, 0, fake_lines, &happened);
       cold_fake alone(s.shape);
-      violation = history(seed, std::move(b), alone, {.engine = s.options}).run(300);
+      violation = history(seed, std::move(b), alone, {.engine = s.options, .lines = fake_lines}).run(300);
       ASSERT_TRUE(happened || violation.empty()) << violation;
     }
     EXPECT_NE(violation, "") << to_string(what);

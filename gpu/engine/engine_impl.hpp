@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "gpu/engine/cost_model.hpp"
+#include "gpu/engine/draft_policy.hpp"
 #include "gpu/engine/engine.hpp"
+#include "gpu/engine/prompt_lookup.hpp"
 #include "gpu/engine/scheduler.hpp"
 #include "gpu/engine/sequence_table.hpp"
 #include "model/sampler/sampler.hpp"
@@ -15,6 +17,17 @@
 namespace kvern::gpu {
 
 using time_point = std::chrono::steady_clock::time_point;
+
+/// A turn's guesses of its next tokens.
+struct turn_drafts {
+  prompt_lookup_mode mode = prompt_lookup_mode::off;
+  prompt_lookup lookup = {};
+  draft_record record = {};
+  std::vector<token_id> tokens = {};  ///< to follow those it knows, in this step
+  std::int32_t match = 0;             ///< that they follow, see prompt_lookup::find
+  std::int64_t drafted = 0;
+  std::int64_t accepted = 0;
+};
 
 /// A turn from submit to its end.
 struct turn_record {
@@ -39,6 +52,7 @@ struct turn_record {
   bool started = false;           ///< left the queue once; it may have been preempted since
   bool cancelled = false;         ///< while a step was in flight
   std::int64_t keep_at_end = -1;  ///< tokens that stay when it ends cancelled; -1: all committed
+  turn_drafts drafts = {};
   time_point submitted, began, first_token, last_token;
 };
 
@@ -81,14 +95,20 @@ class engine_impl final : public engine {
   const std::map<std::string, tenant_account>& tenants() const { return tenants_; }
 
  private:
-  /// Of a turn in the step: its rows are `first` .. `first + count` - 1.
+  /// Of a turn in the step: its rows are `first` .. `first + count` - 1, then `drafted` rows of its draft.
   struct step_member {
     turn_record* turn = nullptr;
     std::int32_t first = 0;
     std::int32_t count = 0;
-    error failure = {};  ///< set when its row could not be sampled
-    bool has_token = false;
-    sampled choice = {};
+    std::int32_t drafted = 0;
+    std::int32_t right = 0;             ///< tokens of the draft that were sampled
+    error failure = {};                 ///< set when its first row could not be sampled
+    std::vector<sampled> choices = {};  ///< its next tokens; all but the last have rows
+
+    /// Its first rows whose lines are those of tokens that the sequence has.
+    std::int32_t valid_rows() const {
+      return count + (choices.empty() ? 0 : static_cast<std::int32_t>(choices.size()) - 1);
+    }
   };
 
   result<void> check(const turn& t) const;
@@ -107,17 +127,21 @@ class engine_impl final : public engine {
   void tell_started(turn_record& t, std::vector<turn_output>& outputs);
   void preempt(turn_record& t);
   turn_record& record(turn_ref r) const;
-  result<void> carry_out(const step_plan& plan, std::vector<turn_output>& outputs);
+  result<void> carry_out(const step_plan& plan, const step_budget& budget, std::vector<turn_output>& outputs);
   result<void> allocate(const step_plan& plan);
   result<void> prepare(const sequence_table::preparation& todo);
   void add_rows(turn_record& t, std::int32_t rows);
   /// Safe to call for several members at once.
-  void sample(step_member& m) const noexcept;
+  void sample(step_member& m) noexcept;
+  void choose(step_member& m);
+  void add_drafts(const step_plan& plan, const step_budget& budget);
+  std::int32_t find_draft(turn_record& t);
+  void settle_drafts(double ms);
   template <class F>
   result<void> timed(F work);
   result<void> compute();
   void conclude(step_member& m, time_point now, std::vector<turn_output>& outputs);
-  void emit_token(step_member& m, time_point now, std::vector<turn_output>& outputs);
+  bool emit_token(turn_record& t, sampled choice, time_point now, std::vector<turn_output>& outputs);
   void end_turn(turn_record& t, finish_reason reason, error why, std::vector<turn_output>& outputs);
   void after_step(std::vector<turn_output>& outputs);
 
@@ -129,6 +153,7 @@ class engine_impl final : public engine {
   std::map<std::string, tenant_account> tenants_;
   std::unordered_map<turn_id, std::unique_ptr<turn_record>> turns_;
   cost_model cost_;
+  row_costs row_costs_;
   engine_stats counters_;
   std::uint64_t next_order_ = 0;
   domain_id next_domain_ = 1;

@@ -110,7 +110,8 @@ turn_record& engine_impl::record(turn_ref r) const {
   return *looked_at_[static_cast<std::size_t>(r.tenant)][static_cast<std::size_t>(r.turn)];
 }
 
-result<void> engine_impl::carry_out(const step_plan& plan, std::vector<turn_output>& outputs) {
+result<void> engine_impl::carry_out(const step_plan& plan, const step_budget& budget,
+                                    std::vector<turn_output>& outputs) {
   for (const turn_ref r : plan.preempted) preempt(record(r));
   for (const turn_ref r : plan.started) start(record(r));
   for (std::size_t i = 0; i < plan.evictions.size(); ++i)
@@ -120,6 +121,8 @@ result<void> engine_impl::carry_out(const step_plan& plan, std::vector<turn_outp
   auto allocated = allocate(plan);
   // A dense slot may have come without all that was found.
   for (const turn_ref r : plan.started) tell_started(record(r), outputs);
+  for (const planned_rows& r : plan.rows) record(r.of).drafts.tokens.clear();
+  if (allocated) add_drafts(plan, budget);
   // Without room for its rows the step fails; a sequence may have lost tokens by that.
   for (const planned_rows& r : plan.rows) add_rows(record(r.of), allocated ? r.rows : 0);
   return allocated;
@@ -165,12 +168,19 @@ void engine_impl::add_rows(turn_record& t, std::int32_t rows) {
   const sequence& s = *t.sequence;
   const auto known = static_cast<std::int32_t>(s.tokens.size());
   const auto index = static_cast<std::int32_t>(members_.size());
-  members_.push_back({.turn = &t, .first = static_cast<std::int32_t>(step_.rows.size()), .count = rows});
+  const std::vector<token_id>& draft = t.drafts.tokens;
+  members_.push_back({.turn = &t,
+                      .first = static_cast<std::int32_t>(step_.rows.size()),
+                      .count = rows,
+                      .drafted = static_cast<std::int32_t>(draft.size())});
   for (std::int32_t p = s.committed; p < s.committed + rows; ++p)
     step_.rows.push_back({.token = s.tokens[static_cast<std::size_t>(p)],
                           .position = p,
                           .sequence = index,
                           .logits = p + 1 == known && t.limit > 0});
+  for (std::size_t i = 0; i < draft.size(); ++i)
+    step_.rows.push_back(
+        {.token = draft[i], .position = known + static_cast<std::int32_t>(i), .sequence = index, .logits = true});
 }
 
 /// What `work`, the backend's, returns.
@@ -188,7 +198,7 @@ result<void> engine_impl::compute() {
     const sequence& s = *members_[i].turn->sequence;
     std::vector<page_id>& pages = step_.sequences[i].pages;
     pages.clear();
-    const std::int32_t blocks = blocks_for(s.committed + members_[i].count);
+    const std::int32_t blocks = blocks_for(s.committed + members_[i].count + members_[i].drafted);
     for (std::int32_t t = 0; t < sequences_.geometry().tables(); ++t)
       for (std::int32_t b = 0; b < blocks; ++b) pages.push_back(sequences_.page(s, t, b));
     step_.sequences[i].rotate = s.rotate;
@@ -200,23 +210,9 @@ result<void> engine_impl::compute() {
   accepted_.clear();
   for (const step_member& m : members_) {
     if (m.turn->cancelled || !m.failure.code.empty()) continue;
-    for (std::int32_t i = 0; i < m.count; ++i) accepted_.push_back(m.first + i);
+    for (std::int32_t i = 0; i < m.valid_rows(); ++i) accepted_.push_back(m.first + i);
   }
   return timed([&] { return backend_->finalize(accepted_); });
-}
-
-void engine_impl::sample(step_member& m) const noexcept try {
-  const auto last = static_cast<std::size_t>(m.first + m.count - 1);
-  if (m.turn->cancelled || !step_.rows[last].logits) return;
-  auto choice = m.turn->chooser.next(backend_->logits(last), m.turn->sequence->tokens, m.turn->request.logprobs);
-  if (!choice) {
-    m.failure = std::move(choice.error());
-    return;
-  }
-  m.choice = std::move(*choice);
-  m.has_token = true;
-} catch (const std::exception&) {
-  m.failure = {"out_of_memory", "There is no memory left to choose this request's next token; try again."};
 }
 
 // After finalize: what became of one turn of the step.
@@ -226,7 +222,8 @@ void engine_impl::conclude(step_member& m, time_point now, std::vector<turn_outp
   if (t.cancelled) return;  // ended after the step
   if (!m.failure.code.empty()) return end_turn(t, finish_reason::failed, std::move(m.failure), outputs);
   const std::int32_t prompt_rows = std::clamp(t.prompt_size - s.committed, 0, m.count);
-  s.committed += m.count;
+  s.committed += m.valid_rows();
+  for (const sampled& choice : m.choices) s.tokens.push_back(choice.token);
   counters_.prompt_tokens += static_cast<std::uint64_t>(prompt_rows);
   sequences_.publish(s, t.chain, s.committed);
   const std::int32_t processed = std::min(s.committed, t.prompt_size);
@@ -234,21 +231,22 @@ void engine_impl::conclude(step_member& m, time_point now, std::vector<turn_outp
     t.reported = processed;
     tell(outputs, t.request.id, turn_progress{.processed = processed, .total = t.prompt_size});
   }
-  if (m.has_token) return emit_token(m, now, outputs);
+  for (sampled& choice : m.choices)
+    if (emit_token(t, std::move(choice), now, outputs)) return;
   if (t.limit == 0 && s.committed == t.prompt_size) end_turn(t, finish_reason::length, {}, outputs);
 }
 
-void engine_impl::emit_token(step_member& m, time_point now, std::vector<turn_output>& outputs) {
-  turn_record& t = *m.turn;
-  const token_id token = m.choice.token;
-  const bool end = options_.is_end && options_.is_end(token);
+// Whether it was the turn's last.
+bool engine_impl::emit_token(turn_record& t, sampled choice, time_point now, std::vector<turn_output>& outputs) {
+  const bool end = options_.is_end && options_.is_end(choice.token);
   if (t.generated++ == 0) t.first_token = now;
   t.last_token = now;
   ++counters_.generated_tokens;
-  t.sequence->tokens.push_back(token);
-  tell(outputs, t.request.id, turn_token{token, end, std::move(m.choice.logprob)});
-  if (end && !t.request.ignore_eos) return end_turn(t, finish_reason::stop, {}, outputs);
-  if (t.generated >= t.limit) end_turn(t, finish_reason::length, {}, outputs);
+  tell(outputs, t.request.id, turn_token{choice.token, end, std::move(choice.logprob)});
+  const bool stops = end && !t.request.ignore_eos;
+  if (!stops && t.generated < t.limit) return false;
+  end_turn(t, stops ? finish_reason::stop : finish_reason::length, {}, outputs);
+  return true;
 }
 
 void engine_impl::after_step(std::vector<turn_output>& outputs) {
@@ -285,16 +283,20 @@ void engine_impl::step(std::vector<turn_output>& outputs) {
   in_step_ = true;
   members_.clear();
   step_.rows.clear();
-  auto done = carry_out(plan, outputs);
+  auto done = carry_out(plan, budget, outputs);
   step_load load;
-  for (const step_member& m : members_) load.add(state_.keys, m.turn->sequence->committed, m.count);
+  for (const step_member& m : members_) load.add(state_.keys, m.turn->sequence->committed, m.count + m.drafted);
   const time_point begin = options_.now();
   if (done && !members_.empty()) done = compute();
   const time_point end = options_.now();
   const bool computed = !members_.empty();
   if (computed) {
     ++counters_.steps;
-    if (done) cost_.observe(load, std::chrono::duration<double, std::milli>(end - begin).count());
+    if (done) {
+      const double ms = std::chrono::duration<double, std::milli>(end - begin).count();
+      cost_.observe(load, ms);
+      settle_drafts(ms);
+    }
   }
   for (step_member& m : members_) {
     if (done)

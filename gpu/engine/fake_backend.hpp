@@ -47,6 +47,8 @@ class fake_backend final : public backend {
   std::function<result<void>(const step&)> on_forward;
   /// Whether a row's logits are all NaN; `state` is what `state_of` gives for its tokens.
   std::function<bool(const step&, std::size_t row, std::uint64_t state)> nan_row;
+  /// Changes a row's logits [vocab].
+  std::function<void(const step&, std::size_t row, std::span<float>)> change_logits;
   /// Runs before every finalize; an error is finalize's.
   std::function<result<void>(std::span<const std::int32_t>)> on_finalize;
   /// Runs before every clear; an error is clear's.
@@ -125,6 +127,7 @@ class fake_backend final : public backend {
       if (!row.logits) continue;
       const std::uint64_t state = combined(each);
       logits_.back() = logits_of(state, info_.vocab);
+      if (change_logits) change_logits(s, i, logits_.back());
       if (nan_row && nan_row(s, i, state)) std::fill(logits_.back().begin(), logits_.back().end(), nan);
     }
     return {};

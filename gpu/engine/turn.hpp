@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -21,6 +22,14 @@ enum class overflow_policy {
   rotate,  ///< the first lines stay, the oldest after them are forgotten, positions go on
 };
 
+/// Whether tokens are guessed from what a sequence has said before, and several computed in one step where the guess is
+/// right. No answer depends on it.
+enum class prompt_lookup_mode {
+  off,
+  automatic,  ///< while it is measured to help
+  on,         ///< whenever there is something to go by
+};
+
 /// One request to a sequence: keep its first `keep` tokens, append, generate. Plain data that could cross a wire.
 struct turn {
   turn_id id = 0;
@@ -38,6 +47,7 @@ struct turn {
   std::int64_t rotate_keep = 0;
   /// The last tokens of the prompt to keep out of the cache: they and the answer leave no line behind.
   std::int64_t exclude_tail = 0;
+  std::optional<bool> prompt_lookup;  ///< on or off; absent: as the engine's options say
 };
 
 enum class finish_reason { stop, length, cancelled, failed };
@@ -70,6 +80,8 @@ struct turn_ended {
   bool context_full = false;     ///< the answer ended because the context did
   std::int64_t forgotten = 0;    ///< lines that the sequence's rotation has dropped so far
   std::int64_t rotate_keep = 0;  ///< lines that stay, when it rotates
+  std::int64_t drafted = 0;      ///< tokens guessed by prompt lookup
+  std::int64_t accepted = 0;     ///< of them, tokens of the answer
   double queued_ms = 0;
   double prompt_ms = 0;    ///< from leaving the queue to the first token
   double generate_ms = 0;  ///< from the first token to the last

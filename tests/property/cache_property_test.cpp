@@ -28,9 +28,11 @@ std::uint64_t run_history(std::uint64_t number) {
   const auto contexts = static_cast<std::int32_t>(1 + number % 4);
   auto b = load_tiny(c, contexts + (c.cache.layout == cache_layout::paged ? 0 : 2),
                      static_cast<std::int32_t>(number % 5), number);
+  const read_layout lines = layout_of(b->info());
   history run(number, std::move(b), *alone,
               {.engine = {.layout = c.cache.layout, .max_running = 6, .max_queued_per_tenant = 6, .max_chunk = 50},
                .lazy = c.cache.update == cache_update::lazy,
+               .lines = lines,
                .longest_prompt = 300,
                .sessions = 6 + number % 5,
                .lines_are_checked_every = 5});
@@ -38,9 +40,10 @@ std::uint64_t run_history(std::uint64_t number) {
   const engine_stats stats = run.stats();
   fmt::print(
       "{}: {}: {} turns, {} steps, {} preempted, {} pages evicted, {} copied, {} reused, {} shared, {} forks, "
-      "{} rotated, {} failed\n",
+      "{} rotated, {} failed, {} of {} drafted tokens accepted\n",
       number, to_string(c), run.finished(), stats.steps, stats.preempted_turns, stats.evicted_pages, stats.copied_pages,
-      stats.reused_tokens, stats.shared_tokens, run.forks(), run.rotated(), stats.failed_turns);
+      stats.reused_tokens, stats.shared_tokens, run.forks(), run.rotated(), stats.failed_turns, stats.accepted_tokens,
+      stats.drafted_tokens);
   return stats.reused_tokens;
 }
 

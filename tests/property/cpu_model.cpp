@@ -135,6 +135,14 @@ std::unique_ptr<backend> load_tiny(const combination& c, std::int32_t contexts, 
   return load(c, noise, [&](std::int32_t whole) { return contexts * whole + more_pages; });
 }
 
+read_layout layout_of(const backend_info& info) {
+  const cache_shape part{
+      .layers = 1, .kv_heads = info.kv_heads, .head_dim = info.head_dim, .type = info.type, .scale = info.scale};
+  return {.parts = static_cast<std::size_t>(info.page_layers) * line_parts,
+          .value_bytes = part.values_bytes(),
+          .scale_bytes = part.scales_bytes()};
+}
+
 std::unique_ptr<cold_model> load_cold(const combination& c) {
   const combination plain{.model = c.model, .cache = {.type = c.cache.type, .scale = c.cache.scale}};
   return std::make_unique<cold_cpu>(load(plain, {}, [](std::int32_t) { return 3000; }));

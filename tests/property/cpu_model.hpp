@@ -8,6 +8,7 @@
 #include "gpu/cpu/cpu_backend.hpp"
 #include "tests/property/cold_model.hpp"
 #include "tests/property/combinations.hpp"
+#include "tests/property/forwarding_backend.hpp"
 
 namespace kvern::gpu {
 
@@ -21,6 +22,9 @@ inline constexpr std::int32_t tiny_head_dim = 40;
 /// A backend for `c` with room for so many whole contexts and some pages more; its pages begin as noise of that seed.
 std::unique_ptr<backend> load_tiny(const combination& c, std::int32_t contexts, std::int32_t more_pages,
                                    std::uint64_t noise);
+
+/// What such a backend reads.
+read_layout layout_of(const backend_info& info);
 
 /// Computes on plain options (paged, lazy, stacked, one shard, one thread) with the type of `c`.
 std::unique_ptr<cold_model> load_cold(const combination& c);

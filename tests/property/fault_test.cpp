@@ -5,7 +5,6 @@
 #include <string>
 #include <tuple>
 
-#include "gpu/cache/cache_shape.hpp"
 #include "tests/property/cpu_model.hpp"
 #include "tests/property/faulty_backend.hpp"
 #include "tests/property/history.hpp"
@@ -14,14 +13,6 @@ namespace kvern::gpu {
 namespace {
 
 constexpr std::uint64_t most_histories = 3 * round_size;
-
-read_layout layout_of(const backend_info& info, const cache_options& o) {
-  const cache_shape shape{
-      .layers = 1, .kv_heads = tiny_kv_heads, .head_dim = tiny_head_dim, .type = o.type, .scale = o.scale};
-  return {.parts = static_cast<std::size_t>(info.page_layers) * line_parts,
-          .value_bytes = shape.values_bytes(),
-          .scale_bytes = shape.scales_bytes()};
-}
 
 bool can_have(const combination& c, fault f) {
   if (f == fault::swapped_scales) return c.cache.type == line_type::int8;
@@ -42,11 +33,12 @@ TEST_P(histories, find_the_fault) {
     const auto alone = load_cold(c);
     auto b = load_tiny(c, 4, 0, number);
     bool happened = false;
-    const read_layout lines = layout_of(b->info(), c.cache);
+    const read_layout lines = layout_of(b->info());
     b = std::make_unique<faulty_backend>(std::move(b), what, static_cast<int>(number % 2), lines, &happened);
     history run(number, std::move(b), *alone,
                 {.engine = {.layout = layout, .max_running = 6, .max_queued_per_tenant = 6, .max_chunk = 50},
                  .lazy = c.cache.update == cache_update::lazy,
+                 .lines = lines,
                  .longest_prompt = 300,
                  .sessions = 6,
                  .lines_are_checked_every = 5});

@@ -24,13 +24,6 @@ inline constexpr fault all_faults[] = {fault::skipped_copy,   fault::committed_d
                                        fault::swapped_scales, fault::skipped_clear,         fault::swapped_blocks};
 const char* to_string(fault f);
 
-/// What backend::read gives for n lines: `parts` times n * `value_bytes` and n * `scale_bytes`.
-struct read_layout {
-  std::size_t parts = 1;
-  std::size_t value_bytes = 0;
-  std::size_t scale_bytes = 0;
-};
-
 /// A backend with one fault, at a chosen one of the occasions for it.
 class faulty_backend final : public forwarding_backend {
  public:

@@ -14,6 +14,13 @@
 
 namespace kvern::gpu {
 
+/// What backend::read gives for n lines: `parts` times n * `value_bytes` and n * `scale_bytes`.
+struct read_layout {
+  std::size_t parts = 1;
+  std::size_t value_bytes = 0;
+  std::size_t scale_bytes = 0;
+};
+
 /// Hands every call to the backend that it owns; what derives from it changes some.
 class forwarding_backend : public backend {
  public:
@@ -40,6 +47,21 @@ class forwarding_backend : public backend {
     std::vector<std::byte> bytes(info().page_bytes / page_lines * static_cast<std::size_t>(lines));
     if (!read(page, lines, bytes)) bytes.clear();
     return bytes;
+  }
+
+  /// Line `line` of a page, alone.
+  std::vector<std::byte> line_of(page_id page, std::int32_t line, const read_layout& layout) const {
+    const std::vector<std::byte> all = lines_of(page, line + 1);
+    const auto before = static_cast<std::size_t>(line);
+    std::vector<std::byte> out;
+    std::size_t at = 0;
+    for (std::size_t part = 0; part < layout.parts; ++part)
+      for (const std::size_t size : {layout.value_bytes, layout.scale_bytes}) {
+        const auto begin = all.begin() + static_cast<std::ptrdiff_t>(at + before * size);
+        out.insert(out.end(), begin, begin + static_cast<std::ptrdiff_t>(size));
+        at += (before + 1) * size;
+      }
+    return out;
   }
 
  private:

@@ -120,6 +120,13 @@ turn history::make_turn(sequence_id id) {
     t.sampling.frequency_penalty = 0.2;
     t.sampling.penalty_window = static_cast<std::int64_t>(below(40)) - 1;
   }
+  // Some answers say the same few tokens again and again, so that there is something to guess.
+  if (below(3) == 0) {
+    t.sampling.repetition_penalty = 1;
+    t.sampling.frequency_penalty = 0;
+    for (std::uint64_t i = 0; i < 1 + below(3); ++i) t.sampling.logit_bias.emplace_back(any_token(), 12.0);
+  }
+  if (below(2) == 0) t.prompt_lookup = below(2) == 0;
   choose_overflow(t);
   t.prompt.resize(std::min(t.prompt.size(), options_.longest_prompt));
   if (below(6) == 0) t.exclude_tail = static_cast<std::int64_t>(below(40));

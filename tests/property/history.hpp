@@ -19,6 +19,7 @@ namespace kvern::gpu {
 struct history_options {
   engine_options engine;
   bool lazy = true;                           ///< the backend writes pages in finalize alone
+  read_layout lines;                          ///< what the backend reads
   std::size_t longest_prompt = 800;           ///< tokens
   std::uint64_t sessions = 14;                ///< that turns begin in
   std::uint64_t lines_are_checked_every = 1;  ///< so many operations, sequence by sequence
@@ -119,7 +120,7 @@ class history {
   std::map<page_id, domain_id> page_owner_;
   std::map<sequence_id, std::shared_ptr<cold_run>> cold_;  // of sequences; others' too, where they begin alike
   gpu::step in_flight_;
-  std::map<page_id, std::vector<std::byte>> dropped_;  // pages that a step must leave as they are
+  std::map<std::pair<page_id, std::int32_t>, std::vector<std::byte>> dropped_;  // lines that a step must leave alone
   failures fail_;
   turn_id last_turn_ = 0;
   sequence_id last_relative_ = 100;

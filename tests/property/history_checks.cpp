@@ -105,7 +105,7 @@ void history::end(const live_turn& l, const turn_ended& e) {
   }
 }
 
-// A step leaves the pages of rows that are not accepted as they were.
+// A step leaves the lines of rows that are not accepted as they were.
 void history::note_dropped(std::span<const std::int32_t> accepted) {
   dropped_.clear();
   if (!options_.lazy) return;
@@ -117,14 +117,16 @@ void history::note_dropped(std::span<const std::int32_t> accepted) {
     const std::size_t blocks = s.pages.size() / tables;
     for (std::size_t t = 0; t < tables; ++t) {
       const page_id p = s.pages[t * blocks + static_cast<std::size_t>(row.position / page_lines)];
-      dropped_.try_emplace(p, backend_->lines_of(p, page_lines));
+      const std::int32_t line = row.position % page_lines;
+      dropped_.try_emplace({p, line}, backend_->line_of(p, line, options_.lines));
     }
   }
 }
 
 void history::check_dropped() {
-  for (const auto& [p, before] : dropped_)
-    expect(backend_->lines_of(p, page_lines) == before, "a dropped line is in page {}", p);
+  for (const auto& [where, before] : dropped_)
+    expect(backend_->line_of(where.first, where.second, options_.lines) == before, "a dropped line is in page {}",
+           where.first);
 }
 
 bool history::is_clear(page_id p) const {
