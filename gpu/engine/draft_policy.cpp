@@ -8,13 +8,19 @@
 namespace kvern::gpu {
 namespace {
 
-constexpr double least_weight = 0.1;    // of a new measurement
-constexpr double most_tried = 16;       // tokens that a tally remembers
-constexpr double allowance = 0.015;     // of a step, for each token
-constexpr double most_credit = 16;      // steps
-constexpr double least_chance = 0.2;    // of a token that is always wanted
-constexpr double least_pace = 0.8;      // of a turn's pace without drafts
-constexpr std::int32_t trial_rows = 3;  // of a draft that shall show whether drafts pay
+constexpr double least_weight = 0.1;        // of a new measurement
+constexpr std::int64_t longest_known = 64;  // steps that a measurement is believed
+constexpr double most_tried = 16;           // tokens that a tally remembers
+constexpr double allowance = 0.015;         // of a step, for each token
+constexpr double most_credit = 16;          // steps
+constexpr double least_chance = 0.2;        // of a token that is always wanted
+constexpr double least_pace = 0.8;          // of a turn's pace without drafts
+constexpr std::int32_t trial_rows = 3;      // of a draft that shall show whether drafts pay
+
+/// Index into row_costs' sizes, or beyond them.
+std::size_t size_of(std::int32_t rows) {
+  return rows < 1 ? SIZE_MAX : static_cast<std::size_t>(std::bit_width(static_cast<std::uint32_t>(rows - 1)));
+}
 
 std::size_t kind_of(std::int32_t match) { return match < 4 ? 0 : match < 12 ? 1 : 2; }
 
@@ -105,15 +111,20 @@ void add_trial(sharing& s, std::span<const draft_wish> wishes, const draft_room&
 }  // namespace
 
 void row_costs::observe(std::int32_t rows, double ms) {
-  if (rows < 1 || !std::isfinite(ms) || ms < 0) return;
-  const auto size = static_cast<std::size_t>(std::bit_width(static_cast<std::uint32_t>(rows - 1)));
-  if (size >= sizes_.size()) return;
+  const std::size_t size = size_of(rows);
+  if (size >= sizes_.size() || !std::isfinite(ms) || ms < 0) return;
   measured& m = sizes_[size];
-  const double weight = std::max(least_weight, 1.0 / ++m.count);
-  if (m.count > 1) ms = std::min(ms, 2 * m.ms);  // something else was going on
+  const auto age = static_cast<double>(++observed_ - m.last);
+  m.last = observed_;
+  const double weight = m.count == 0 ? 1 : std::clamp(age / static_cast<double>(longest_known), least_weight, 0.5);
+  if (m.count++ > 0) ms = std::min(ms, 2 * m.ms);  // something else was going on
   m.rows += weight * (rows - m.rows);
   m.ms += weight * (ms - m.ms);
-  m.count = std::min(m.count, 1 << 20);
+}
+
+bool row_costs::is_known(std::int32_t rows) const {
+  const std::size_t size = size_of(rows);
+  return size < sizes_.size() && sizes_[size].count > 0 && observed_ - sizes_[size].last < longest_known;
 }
 
 double row_costs::estimate(std::int32_t rows, const step_cost& otherwise) const {
@@ -127,10 +138,9 @@ double row_costs::estimate(std::int32_t rows, const step_cost& otherwise) const 
       above = &m;
   }
   if (below == nullptr && above == nullptr) return otherwise.of({.rows = static_cast<double>(rows)});
-  if (below == nullptr) return above->ms;
-  if (above == nullptr) {
-    return below->ms +
-           std::max(0.0, otherwise.of({.rows = static_cast<double>(rows)}) - otherwise.of({.rows = below->rows}));
+  if (below == nullptr || above == nullptr) {
+    const measured& known = below != nullptr ? *below : *above;
+    return std::max(0.0, known.ms + otherwise.per_row * (rows - known.rows));
   }
   return below->ms + std::max(0.0, above->ms - below->ms) * (rows - below->rows) / (above->rows - below->rows);
 }
@@ -161,6 +171,7 @@ std::vector<std::int32_t> share_drafts(std::span<const draft_wish> wishes, const
   while (now.grow(true, least_chance))
     if (now.is_fair()) best = now;
   now = best;
+  if (!costs.is_known(room.rows)) return best.lengths();
   double net = now.net();
   while (now.grow(false, std::numeric_limits<double>::min())) {
     if (now.net() <= net || !now.is_fair()) continue;

@@ -18,16 +18,21 @@ class row_costs {
   /// A step of `rows` rows, none of a prompt, took `ms`.
   void observe(std::int32_t rows, double ms);
 
-  /// Between and below what was measured by interpolation, elsewhere with what `otherwise` says of more rows.
+  /// Between what was measured by interpolation, elsewhere with what `otherwise` says of rows more or less.
   double estimate(std::int32_t rows, const step_cost& otherwise) const;
+
+  /// Whether a step of about this size was measured not long ago.
+  bool is_known(std::int32_t rows) const;
 
  private:
   struct measured {
     double rows = 0;  ///< mean
     double ms = 0;    ///< mean, the latest counting most
-    int count = 0;
+    std::int64_t count = 0;
+    std::int64_t last = 0;  ///< observation
   };
   std::array<measured, 7> sizes_ = {};  ///< 1, 2, up to 4, 8, 16, 32, 64 rows
+  std::int64_t observed_ = 0;
 };
 
 /// How one turn's drafts have fared.
@@ -72,7 +77,8 @@ struct draft_room {
 /// Tokens of each wish to compute in this step. Pure.
 ///
 /// Those that are always wanted come first, as long as a token has some chance. Others are added where the tokens they
-/// are expected to bring outweigh the time they take from all turns of the step, and a little now and then to find out.
+/// are expected to bring outweigh the time they take from all turns of the step, and a little now and then to find out;
+/// none while it is not known what the step takes without them.
 /// No turn is to expect less than four fifths of the pace it would have without drafts.
 std::vector<std::int32_t> share_drafts(std::span<const draft_wish> wishes, const draft_room& room,
                                        const row_costs& costs, const step_cost& otherwise);

@@ -43,7 +43,7 @@ TEST(RowCosts, AskTheOtherModelWhereNothingWasMeasured) {
   row_costs few;
   EXPECT_EQ(few.estimate(9, any), 5 + 9 * 0.5);
   few.observe(4, 8);
-  EXPECT_EQ(few.estimate(2, any), 8) << "no more than a larger step";
+  EXPECT_NEAR(few.estimate(2, any), 8 - 2 * 0.5, 0.1);
   EXPECT_NEAR(few.estimate(10, any), 8 + 6 * 0.5, 0.1);
 }
 
@@ -52,6 +52,9 @@ TEST(RowCosts, FollowAChangeAndPassOverWhatIsNoMeasurement) {
   row_costs few = c.few;
   few.observe(1, 1000);
   EXPECT_LE(few.estimate(1, c.any), 1.11 * cost(1)) << "something else was going on";
+  EXPECT_TRUE(few.is_known(1));
+  for (int i = 0; i < 100; ++i) few.observe(9, cost(9));
+  EXPECT_FALSE(few.is_known(1)) << "too long ago";
   for (int i = 0; i < 60; ++i) few.observe(1, 5);
   EXPECT_NEAR(few.estimate(1, c.any), 5, 0.1);
   few.observe(1, std::nan(""));
@@ -96,6 +99,8 @@ TEST(ShareDrafts, DraftsAsLongAsItPays) {
 TEST(ShareDrafts, AlwaysMeansWhetherItPaysOrNot) {
   const measured_costs c;
   const draft_room room{.rows = 1, .decoding = 1, .most = 60};
+  EXPECT_EQ(share_drafts(std::vector<draft_wish>{{.most = 24, .chance = 0.97, .credit = 1}}, room, {}, {})[0], 0)
+      << "nothing is known";
   EXPECT_EQ(c.share({{.most = 24, .chance = 0.01, .credit = -5, .always = true}}, room)[0], 1);
   EXPECT_EQ(c.share({{.most = 24, .chance = 0.5, .credit = -5, .always = true}}, room)[0], 2);
   EXPECT_EQ(c.share({{.most = 24, .chance = 0.97, .credit = -5, .always = true}}, room)[0], 24);
@@ -161,7 +166,7 @@ TEST(DraftRecord, LosesLittleWhereNothingIsRightAndGainsWhereAllIs) {
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
   for (const double chance : {0.0, 0.05, 0.2, 0.4}) EXPECT_LT(simulate(chance, 300, random), 1.03) << chance;
-  EXPECT_LT(simulate(0, 3000, random), 1.02);
+  EXPECT_LT(simulate(0, 3000, random), 1.025);
   EXPECT_LT(simulate(0.97, 400, random), 0.5);
 }
 
