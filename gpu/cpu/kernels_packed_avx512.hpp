@@ -125,10 +125,6 @@ struct panel_vectors {
     _mm512_mask_storeu_ps(p, static_cast<__mmask16>(n < lanes ? (1U << n) - 1 : 0xffff), x);
   }
 
-  template <packing P>
-  static void fetch_block(const std::uint8_t* quants) {
-    cpu::fetch_block<P>(quants);
-  }
   template <packing P, int Outputs>
   static void unpack_block(const std::uint8_t* quants, const std::uint8_t* scales, const std::uint8_t* super,
                            unpacked<Outputs>& to, int b, int output) {
