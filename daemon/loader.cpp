@@ -85,7 +85,7 @@ result<void> check_kv_memory(const config& c) {
 std::int32_t threads_of(const config& c) { return c.threads > 0 ? c.threads : gpu::cpu::usable_cores(); }
 
 /// Raised when kernels come to compute other bits of the same model: lines of an older version are of no use then.
-constexpr std::string_view arithmetic = "1";
+constexpr std::string_view arithmetic = "2";
 
 std::string int8_scale(const config& c) {
   if (c.kv_type != "int8") return {};

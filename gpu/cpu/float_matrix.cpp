@@ -16,6 +16,7 @@ namespace {
 constexpr std::int64_t chunk_cols = 256;
 constexpr int outputs_at_once = 4;
 constexpr int rows_at_once = 16;
+constexpr int widened_rows = 8;
 constexpr int outputs_in_item = 16;
 
 }  // namespace
@@ -71,16 +72,28 @@ void float_matrix::multiply_outputs(const float* x, std::int64_t x_stride, int r
     for (int q = 0; q < quads; ++q) {
       const int first = first_output + q * outputs_at_once;
       const int there = std::min(outputs_at_once, rows_ - first);
-      const float* w = copy;
-      std::int64_t w_stride = chunk_cols;
-      if (type_ == ggml_type::f32 && there == outputs_at_once) {
-        w = reinterpret_cast<const float*>(memory_.data() + first * row_bytes_) + k;
-        w_stride = cols_;
+      dot_args a{.x = x + k,
+                 .x_stride = x_stride,
+                 .rows = rows,
+                 .element = line_element::f32,
+                 .w = copy,
+                 .w_stride = chunk_cols,
+                 .cols = count,
+                 .acc = lanes + q * quad_sums * 16};
+      // Few rows read halves as they are; for many they are widened once.
+      const bool as_stored =
+          type_ == ggml_type::f32 || (rows < widened_rows && (type_ == ggml_type::f16 || type_ == ggml_type::bf16));
+      if (as_stored && there == outputs_at_once) {
+        a.element = type_ == ggml_type::f32   ? line_element::f32
+                    : type_ == ggml_type::f16 ? line_element::f16
+                                              : line_element::bf16;
+        a.w = memory_.data() + first * row_bytes_ + k * block_bytes_;
+        a.w_stride = cols_;
       } else {
         for (int o = 0; o < there; ++o) widen(first + o, k, count, copy + o * chunk_cols);
         if (there < outputs_at_once) std::fill(copy + there * chunk_cols, std::end(copy), 0.0F);
       }
-      kernels_.dot(x + k, x_stride, rows, w, w_stride, count, lanes + q * quad_sums * 16);
+      kernels_.dot(a);
     }
   }
   float sums[rows_at_once * outputs_in_item];

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <utility>
 
 #include "gpu/cpu/kernel_test_data.hpp"
 
@@ -219,9 +220,23 @@ inline void compare_dots(const kernels& k, random_source& random) {
       const auto x = random.normal(static_cast<std::size_t>(rows * cols)),
                  w = random.normal(static_cast<std::size_t>(4 * cols));
       const auto start = random.normal(static_cast<std::size_t>(rows) * 64);
+      std::vector<std::uint16_t> half(w.size()), bf16(w.size());
+      scalar_kernels().narrow_half(w.data(), half.data(), 4 * cols);
+      scalar_kernels().narrow_bf16(w.data(), bf16.data(), 4 * cols);
       const auto run = [&](const kernels& t) {
         std::vector<float> acc = start;
-        t.dot(x.data(), cols, rows, w.data(), cols, cols, acc.data());
+        for (const auto& [element, weights] : {std::pair<line_element, const void*>{line_element::f32, w.data()},
+                                               {line_element::f16, half.data()},
+                                               {line_element::bf16, bf16.data()}}) {
+          t.dot({.x = x.data(),
+                 .x_stride = cols,
+                 .rows = rows,
+                 .element = element,
+                 .w = weights,
+                 .w_stride = cols,
+                 .cols = cols,
+                 .acc = acc.data()});
+        }
         std::vector<float> sums(static_cast<std::size_t>(rows) * 4);
         t.sum_lanes(acc.data(), rows * 4, sums.data());
         acc.insert(acc.end(), sums.begin(), sums.end());

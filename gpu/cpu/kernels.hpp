@@ -160,15 +160,25 @@ struct quantise_line_args {
   std::byte* scales;
 };
 
+/// `rows` rows of x and four rows of w, of f32, f16 or bf16; strides in elements. Adds the products of columns [0,
+/// cols) to the sixteen partial sums acc[(r * 4 + o) * 16 + k % 16] of row r and output o.
+struct dot_args {
+  const float* x;
+  std::int64_t x_stride;
+  int rows;
+  line_element element;
+  const void* w;
+  std::int64_t w_stride;
+  std::int64_t cols;
+  float* acc;
+};
+
 struct kernels {
   void (*quantise)(const quantise_args& a);
   /// `rows`, of each tile, is 8, 4, 2 or 1.
   void (*tile)(packing p, int rows, const tile_args& a);
 
-  /// out[r][o] for `rows` rows of x and 4 rows of w: adds the products of columns [0, cols) to the sixteen partial
-  /// sums acc[(r * 4 + o) * 16 + k % 16].
-  void (*dot)(const float* x, std::int64_t x_stride, int rows, const float* w, std::int64_t w_stride, std::int64_t cols,
-              float* acc);
+  void (*dot)(const dot_args& a);
   /// out[i] = sum of lanes[16 i] to lanes[16 i + 15], added up as a tree, for i < n, a multiple of 4.
   void (*sum_lanes)(const float* lanes, int n, float* out);
   void (*widen_half)(const std::uint16_t* in, float* out, std::int64_t n);

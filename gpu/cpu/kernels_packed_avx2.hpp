@@ -210,10 +210,6 @@ struct panel_vectors {
   static floats fma(floats x, floats y, floats z) { return _mm256_fmadd_ps(x, y, z); }
   static void store_first(int n, float* p, floats x) { _mm256_maskstore_ps(p, first_lanes(n), x); }
 
-  template <packing P>
-  static void fetch_block(const std::uint8_t* quants) {
-    for (int i = 0; i < form<P>.bits; ++i) _mm_prefetch(reinterpret_cast<const char*>(quants + 64 * i), _MM_HINT_T0);
-  }
   template <packing P, int Outputs, int T = 0>
   static void unpack_pieces(const std::uint8_t* quants, unpacked<Outputs>& to, int b, int output) {
     for (int half = 0; half < 2; ++half) {

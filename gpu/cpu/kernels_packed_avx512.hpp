@@ -125,10 +125,6 @@ struct panel_vectors {
     _mm512_mask_storeu_ps(p, static_cast<__mmask16>(n < lanes ? (1U << n) - 1 : 0xffff), x);
   }
 
-  template <packing P>
-  static void fetch_block(const std::uint8_t* quants) {
-    cpu::fetch_block<P>(quants);
-  }
   template <packing P, int Outputs>
   static void unpack_block(const std::uint8_t* quants, const std::uint8_t* scales, const std::uint8_t* super,
                            unpacked<Outputs>& to, int b, int output) {
@@ -197,8 +193,77 @@ void stream_avx512(const tile_args& a) {
   for (int r = 0; r < R; ++r) _mm512_mask_storeu_ps(a.out + r * a.out_stride, mask, acc[r]);
 }
 
+/// Four rows, G strips, of formats whose blocks are scaled as one: memory is still near the limit, so weights go from
+/// it to the multiplications without a copy. A broadcast of activations serves all strips, a piece of weights all rows
+/// and both planes.
+template <packing P, int G, bool Fine>
+void four_rows_avx512(const tile_args& a) {
+  constexpr int planes = Fine ? 2 : 1;
+  constexpr int rows = 4;
+  alignas(64) float sums[G][rows][16] = {};
+  const std::int8_t* x = a.x.quants;
+  const std::uint8_t* quants = a.strip;
+  const std::uint8_t* scales = a.strip + a.layout.scales;
+  for (std::int64_t b = 0; b < a.blocks; ++b) {
+    if (a.fetch) {
+#pragma GCC unroll 2
+      for (int g = 0; g < G; ++g) fetch_block<P>(quants + (g + G) * a.layout.bytes);
+    }
+    __m512i s[planes][G][rows];
+#pragma GCC unroll 2
+    for (int plane = 0; plane < planes; ++plane) {
+#pragma GCC unroll 2
+      for (int g = 0; g < G; ++g) {
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; ++r) s[plane][g][r] = _mm512_setzero_si512();
+      }
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+      const int t = i / 2 + i % 2 * 4;  // pieces that share a load, in turn
+      __m512i w[G];
+#pragma GCC unroll 2
+      for (int g = 0; g < G; ++g) w[g] = piece<P>(quants + g * a.layout.bytes, t);
+#pragma GCC unroll 2
+      for (int plane = 0; plane < planes; ++plane) {
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; ++r) {
+          const __m512i at = four(x + ((8 * plane + t) * rows + r) * 4);
+#pragma GCC unroll 2
+          for (int g = 0; g < G; ++g) s[plane][g][r] = _mm512_dpbusd_epi32(s[plane][g][r], w[g], at);
+        }
+      }
+    }
+    const std::uint8_t* const super = a.strip + a.layout.factors + b / super_block * a.layout.factor_step;
+#pragma GCC unroll 2
+    for (int g = 0; g < G; ++g) {
+      const factors f = factors_at<P>(scales + g * a.layout.bytes, super + g * a.layout.bytes);
+#pragma GCC unroll 4
+      for (int r = 0; r < rows; ++r) {
+        __m512i all = s[0][g][r];
+        if constexpr (Fine) all = _mm512_add_epi32(_mm512_slli_epi32(all, 7), s[1][g][r]);
+        _mm512_store_ps(sums[g][r], scaled<P>(_mm512_load_ps(sums[g][r]), all, 0, f, a.x, b * rows + r));
+      }
+    }
+    // The sums stay in memory: with them in registers the integers, which matter more, would be spilled.
+    asm volatile("" ::"r"(&sums[0][0][0]) : "memory");
+    x += planes * 8 * rows * 4;
+    quants += a.layout.quant_step;
+    scales += a.layout.scale_step;
+  }
+  for (int g = 0; g < G; ++g) {
+    const int outputs = g + 1 < G ? strip_rows : a.outputs;
+    for (int r = 0; r < rows; ++r)
+      panel_vectors::store_first(outputs, a.out + r * a.out_stride + g * strip_rows, _mm512_load_ps(sums[g][r]));
+  }
+}
+
 template <packing P, bool Fine>
 void tile_of(int rows, const tile_args& a) {
+  if constexpr (parts<P> == 1) {
+    if (rows == 4 && a.tiles == 1)
+      return a.strips == 2 ? four_rows_avx512<P, 2, Fine>(a) : four_rows_avx512<P, 1, Fine>(a);
+  }
   switch (rows) {
     case 8:
       return panel<panel_vectors, P, 8, Fine>(a);

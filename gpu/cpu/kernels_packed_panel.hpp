@@ -128,6 +128,22 @@ inline void add_block(const unpacked<Outputs>& w, const row_sums<R>& rows, const
   }
 }
 
+/// Asks memory for block `at` of all strips of `a`, or behind their last for a block of the strips after them. Inlined
+/// at once: g++ drops calls of functions that do nothing but this, as if they had no effect.
+[[gnu::always_inline]] inline void fetch_block(const tile_args& a, std::int64_t at) {
+  const std::uint8_t* strip = a.strip;
+  if (at >= a.blocks) {
+    at -= a.blocks;
+    strip += a.strips * a.layout.bytes;
+  }
+  for (int s = 0; s < a.strips; ++s, strip += a.layout.bytes) {
+    for (std::int64_t i = 0; i < a.layout.quant_step; i += 64) __builtin_prefetch(strip + at * a.layout.quant_step + i);
+    if (a.layout.scale_step == a.layout.quant_step) continue;
+    __builtin_prefetch(strip + a.layout.scales + at * a.layout.scale_step);
+    if (at % super_block == 0) __builtin_prefetch(strip + a.layout.factors + at / super_block * a.layout.factor_step);
+  }
+}
+
 /// `unpack(a, first, blocks, to)` takes blocks [first, first + blocks) of all strips of `a` apart.
 template <class V, panel_kind K, int R, int Strips, bool Fine>
 void panel_of(const tile_args& a, int offset,
@@ -149,8 +165,12 @@ void panel_of(const tile_args& a, int offset,
         sum_rows<K, R>(x, first, blocks, offset, rows);
         for (int column = 0; column < outputs; column += vectors * V::lanes) {
           for (int row = 0; row < R; row += at_once) {
-            for (int b = 0; b < blocks; ++b)
+            // The next chunk is asked for bit by bit, while this one is multiplied.
+            const bool fetch = a.fetch && first_tile + n + column + row == 0;
+            for (int b = 0; b < blocks; ++b) {
+              if (fetch) fetch_block(a, first + chunk_blocks + b);
               add_block<V, K, R, at_once, vectors, Fine>(w, rows, x, first + b, b, row, column, sums[n][0]);
+            }
           }
         }
       }
@@ -172,7 +192,6 @@ void unpack_strips(const tile_args& a, std::int64_t first, int blocks, unpacked<
     const std::uint8_t* const super = strip + a.layout.factors + first / super_block * a.layout.factor_step;
     for (int b = 0; b < blocks; ++b) {
       const std::uint8_t* const quants = strip + (first + b) * a.layout.quant_step;
-      if (a.fetch) V::template fetch_block<P>(quants + Strips * a.layout.bytes);
       V::template unpack_block<P>(quants, strip + a.layout.scales + (first + b) * a.layout.scale_step, super, to, b,
                                   s * strip_rows);
     }

@@ -53,38 +53,76 @@ void quantise_kernel(const quantise_args& a) {
   }
 }
 
-template <int R, int O>
-inline void dot_part(const float* x, std::int64_t x_stride, const float* w, std::int64_t w_stride, std::int64_t cols,
-                     float* acc) {
-  vf s[R][O];
+/// Rows of x and of w times columns [k, k + 16), or fewer at the end, added to s. `read(p, n)` reads n <= 16 values.
+template <int R, int O, class T, class Read>
+inline void dot_step(const float* x, std::int64_t x_stride, const T* w, std::int64_t w_stride, std::int64_t n,
+                     Read read, vf (&s)[R][O]) {
+  vf b[O];
+#pragma GCC unroll 4
+  for (int o = 0; o < O; ++o) b[o] = read(w + o * w_stride, n);
+#pragma GCC unroll 4
   for (int r = 0; r < R; ++r) {
+    const vf a = n == 16 ? load(x + r * x_stride) : load_some(x + r * x_stride, n);
+#pragma GCC unroll 4
+    for (int o = 0; o < O; ++o) s[r][o] = fma(b[o], a, s[r][o]);
+  }
+}
+
+template <int R, int O, class T, class Read>
+inline void dot_part(const float* x, std::int64_t x_stride, const T* w, std::int64_t w_stride, std::int64_t cols,
+                     Read read, float* acc) {
+  vf s[R][O];
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
     for (int o = 0; o < O; ++o) s[r][o] = load(acc + (r * 4 + o) * 16);
   }
-  const auto step = [&](std::int64_t k, auto read) {
-    vf b[O];
-    for (int o = 0; o < O; ++o) b[o] = read(w + o * w_stride + k);
-    for (int r = 0; r < R; ++r) {
-      const vf a = read(x + r * x_stride + k);
-      for (int o = 0; o < O; ++o) s[r][o] = fma(b[o], a, s[r][o]);
-    }
-  };
   std::int64_t k = 0;
-  for (; k + 16 <= cols; k += 16) step(k, [](const float* p) { return load(p); });
-  if (k < cols) step(k, [&](const float* p) { return load_some(p, cols - k); });
+  for (; k + 16 <= cols; k += 16) dot_step<R, O>(x + k, x_stride, w + k, w_stride, 16, read, s);
+  if (k < cols) dot_step<R, O>(x + k, x_stride, w + k, w_stride, cols - k, read, s);
+#pragma GCC unroll 4
   for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
     for (int o = 0; o < O; ++o) store(acc + (r * 4 + o) * 16, s[r][o]);
   }
 }
 
-void dot_kernel(const float* x, std::int64_t x_stride, int rows, const float* w, std::int64_t w_stride,
-                std::int64_t cols, float* acc) {
+template <class T, class Read>
+void dot_rows(const dot_args& a, const T* w, Read read) {
   int r = 0;
-  for (; r + dot_side <= rows; r += dot_side) {
+  for (; r + dot_side <= a.rows; r += dot_side) {
     for (int o = 0; o < 4; o += dot_side)
-      dot_part<dot_side, dot_side>(x + r * x_stride, x_stride, w + o * w_stride, w_stride, cols,
-                                   acc + (r * 4 + o) * 16);
+      dot_part<dot_side, dot_side>(a.x + r * a.x_stride, a.x_stride, w + o * a.w_stride, a.w_stride, a.cols, read,
+                                   a.acc + (r * 4 + o) * 16);
   }
-  for (; r < rows; ++r) dot_part<1, 4>(x + r * x_stride, x_stride, w, w_stride, cols, acc + r * 64);
+  for (; r < a.rows; ++r) dot_part<1, 4>(a.x + r * a.x_stride, a.x_stride, w, a.w_stride, a.cols, read, a.acc + r * 64);
+}
+
+void dot_kernel(const dot_args& a) {
+  if (a.element == line_element::f32) {
+    dot_rows(a, static_cast<const float*>(a.w),
+             [](const float* p, std::int64_t n) { return n == 16 ? load(p) : load_some(p, n); });
+    return;
+  }
+  // What is short is widened from a copy.
+  const auto whole = [](const std::uint16_t* p, std::int64_t n, std::uint16_t* copy) {
+    if (n == 16) return p;
+    __builtin_memset(copy, 0, 32);
+    __builtin_memcpy(copy, p, static_cast<std::size_t>(n) * 2);
+    return static_cast<const std::uint16_t*>(copy);
+  };
+  const auto* const w = static_cast<const std::uint16_t*>(a.w);
+  if (a.element == line_element::f16) {
+    dot_rows(a, w, [&](const std::uint16_t* p, std::int64_t n) {
+      std::uint16_t copy[16];
+      return load_half(whole(p, n, copy));
+    });
+  } else {
+    dot_rows(a, w, [&](const std::uint16_t* p, std::int64_t n) {
+      std::uint16_t copy[16];
+      return load_bf16(whole(p, n, copy));
+    });
+  }
 }
 
 void sum_lanes_kernel(const float* lanes, int n, float* out) {
