@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <random>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -24,10 +25,9 @@ TEST(memory_arena, blocks_are_zeroed_aligned_and_apart) {
     ASSERT_TRUE(block) << block.error().message;
     ASSERT_EQ(block->size(), bytes);
     ASSERT_EQ(reinterpret_cast<std::uintptr_t>(block->data()) % 64, 0U);
-    const std::byte* const end = block->data() + bytes;
-    ASSERT_EQ(std::find_if(block->data() + bytes - std::min<std::uint64_t>(bytes, 5000), end,
-                           [](std::byte b) { return b != std::byte{0}; }),
-              end);
+    const std::span<const std::byte> last(block->data() + bytes - std::min<std::uint64_t>(bytes, 5000),
+                                          block->data() + bytes);
+    ASSERT_TRUE(std::all_of(last.begin(), last.end(), [](std::byte value) { return value == std::byte{0}; }));
     std::memset(block->data(), n + 1, std::min<std::uint64_t>(bytes, 5000));
     block->data()[bytes - 1] = std::byte(n + 1);
     blocks.push_back(std::move(*block));

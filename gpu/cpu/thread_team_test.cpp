@@ -7,9 +7,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <set>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -114,11 +117,25 @@ TEST(thread_team, workers_take_part) {
   EXPECT_EQ(inside.load(), 2);
 }
 
+/// Whether every thread of this process but the caller is asleep.
+bool others_sleep() {
+  const std::string self = std::to_string(gettid());
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    if (task.path().filename() == self) continue;
+    std::ifstream file(task.path() / "stat");
+    std::string stat;
+    std::getline(file, stat);
+    const std::size_t name_end = stat.rfind(')');  // of "(name) S", the state
+    if (name_end != std::string::npos && stat.compare(name_end, 3, ") S") != 0) return false;
+  }
+  return true;
+}
+
 TEST(thread_team, workers_wake_from_sleep) {
   thread_team team(2);
   for (int round = 0; round < 20; ++round) {
     std::atomic<int> inside{0};
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // longer than workers spin
+    while (!others_sleep()) std::this_thread::yield();
     team.run(2, [&](std::int64_t) {
       ++inside;
       while (inside.load() < 2) std::this_thread::yield();

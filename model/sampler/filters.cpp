@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <iterator>
 
 namespace kvern {
 namespace {
@@ -18,6 +20,22 @@ double total_weight(const std::vector<candidate>& c, float top) {
   return sum;
 }
 
+// Moves the first `count` of [from, end), and perhaps some more, to the front. Of a few samples one is chosen that most
+// likely has `count` before it and few others: comparing with one value is quicker than finding the right one.
+template <class Iterator, class Before>
+Iterator gather_first(Iterator from, Iterator end, std::ptrdiff_t count, Before before) {
+  constexpr std::ptrdiff_t samples = 1024;
+  const std::ptrdiff_t step = (end - from) / samples, rank = 2 * count / std::max<std::ptrdiff_t>(step, 1) + 8;
+  if (step < 8 || rank >= samples / 4) return end;
+  std::vector<typename std::iterator_traits<Iterator>::value_type> sampled;
+  sampled.reserve(samples);
+  for (std::ptrdiff_t i = 0; i < samples; ++i) sampled.push_back(from[i * step]);
+  std::nth_element(sampled.begin(), sampled.begin() + rank, sampled.end(), before);
+  const auto pivot = sampled[static_cast<std::size_t>(rank)];
+  const auto middle = std::partition(from, end, [&](const auto& each) { return before(each, pivot); });
+  return middle - from >= count ? middle : end;
+}
+
 // Sorts more and more of the front of `items`, and calls `take` on it in order until that says enough; cuts there.
 template <class Items, class Before, class Take>
 void keep_prefix(Items& items, Before before, Take take) {
@@ -27,7 +45,7 @@ void keep_prefix(Items& items, Before before, Take take) {
     const std::size_t end = std::min(target, items.size());
     const auto from = items.begin() + static_cast<std::ptrdiff_t>(sorted);
     const auto to = items.begin() + static_cast<std::ptrdiff_t>(end);
-    if (end < items.size()) std::nth_element(from, to - 1, items.end(), before);
+    if (end < items.size()) std::nth_element(from, to - 1, gather_first(from, items.end(), to - from, before), before);
     std::sort(from, to, before);
     for (; sorted < end; ++sorted) {
       if (take(items[sorted])) {
@@ -48,16 +66,19 @@ void keep_typical(std::vector<candidate>& c, double p) {
     double score;  // distance of its surprise from the entropy
   };
   const float top = largest_logit(c);
-  const double total = total_weight(c, top);
-  const double log_total = std::log(total);
-  double entropy = 0;
+  double total = 0;
   std::vector<scored> items;
   items.reserve(c.size());
   for (const candidate& each : c) {
-    const double surprise = log_total - (static_cast<double>(each.logit) - top);
-    const double probability = weight(each, top) / total;
-    entropy += probability > 0 ? probability * surprise : 0;
-    items.push_back({each, probability, surprise});
+    items.push_back({each, weight(each, top), 0});
+    total += items.back().probability;
+  }
+  const double log_total = std::log(total);
+  double entropy = 0;
+  for (scored& each : items) {
+    each.probability /= total;
+    each.score = log_total - (static_cast<double>(each.item.logit) - top);  // its surprise
+    entropy += each.probability > 0 ? each.probability * each.score : 0;
   }
   for (scored& each : items) each.score = std::abs(each.score - entropy);
   double sum = 0;

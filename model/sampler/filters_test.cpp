@@ -103,6 +103,51 @@ TEST(Filters, AgreeWithAWholeSortOnLargeSets) {
   }
 }
 
+// Of a whole vocabulary: few and many ties, ascending ids or any order, long and short fronts.
+TEST(Filters, AgreeWithAWholeSortOnAVocabulary) {
+  const std::uint32_t seed = 4711;
+  SCOPED_TRACE(fmt::format("seed {}", seed));
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, 3);
+  for (int round = 0; round < 12; ++round) {
+    std::vector<candidate> all;
+    for (token_id i = 0; i < 60000; ++i) {
+      const float logit = normal(random);
+      all.push_back({round % 3 == 1 ? std::round(logit) : round % 3 == 2 ? static_cast<float>(i) * 1e-4F : logit, i});
+    }
+    if (round % 2 == 1) std::shuffle(all.begin(), all.end(), random);
+    auto order = all;
+    std::sort(order.begin(), order.end(), likelier);
+    const auto top = static_cast<double>(order[0].logit);
+    double total = 0, sum = 0;
+    for (const candidate& c : all) total += std::exp(static_cast<double>(c.logit) - top);
+    const double p = 0.02 + 0.08 * round;
+    std::size_t count = 0;
+    while (sum < p * total) sum += std::exp(static_cast<double>(order[count++].logit) - top);
+    auto got = all;
+    keep_likely(got, p, 0);
+    ASSERT_EQ(got.size(), count) << round;
+    for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(got[i].id, order[i].id) << round << " " << i;
+
+    double entropy = 0;
+    const auto probability = [&](const candidate& c) { return std::exp(static_cast<double>(c.logit) - top) / total; };
+    const auto surprise = [&](const candidate& c) { return std::log(total) - (static_cast<double>(c.logit) - top); };
+    for (const candidate& c : all) entropy += probability(c) > 0 ? probability(c) * surprise(c) : 0;
+    std::sort(order.begin(), order.end(), [&](const candidate& a, const candidate& b) {
+      const double x = std::abs(surprise(a) - entropy), y = std::abs(surprise(b) - entropy);
+      return x < y || (x == y && likelier(a, b));
+    });
+    sum = 0;
+    count = 0;
+    while (count < order.size() && !((sum += probability(order[count++])) > p)) {
+    }
+    got = all;
+    keep_typical(got, p);
+    ASSERT_EQ(got.size(), count) << round;
+    for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(got[i].id, order[i].id) << round << " " << i;
+  }
+}
+
 TEST(Draw, IsTheInverseOfTheDistribution) {
   const auto c = of_probabilities({0.5, 0.3, 0.2});
   EXPECT_EQ(draw(c, 1, 0), 0);
