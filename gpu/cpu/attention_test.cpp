@@ -180,6 +180,32 @@ TEST(attention, long_prefixes_are_the_same_whole_and_in_segments) {
   }
 }
 
+TEST(attention, long_and_short_rows_of_a_step_are_what_each_is_alone) {
+  test::random_source random;
+  SCOPED_TRACE(testing::Message() << "seed " << random.seed());
+  thread_team one(1);
+  for (const attention_case& c : {attention_case{6, 2, 16, line_type::f16},
+                                  {8, 4, 64, line_type::bf16, {}, 300},
+                                  {3, 3, 40, line_type::int8, scale_span::head},
+                                  {60, 1, 16, line_type::f32, {}, 0, {1, 8}}}) {
+    history h(c, {700, 300, 33, 20, 5, 1}, random);
+    const std::vector<wish> wishes{{0, 699, 700}, {1, 240, 300}, {2, 32, 33}, {3, 19, 20}, {4, 0, 5}, {5, 0, 1}};
+    std::vector<float> expected;
+    for (const wish& w : wishes) {
+      const std::vector<float> alone = h.attend({w}, {}, one);
+      expected.insert(expected.end(), alone.begin(), alone.end());
+    }
+    for (const isa i : test::available()) {
+      for (const int threads : {1, 2, 5, 24}) {
+        SCOPED_TRACE(testing::Message() << c << "; " << to_string(i) << ", " << threads << " threads");
+        thread_team team(threads);
+        test::expect_same_bits(h.attend(wishes, {.kernels = i, .shards = random_shards(c, random)}, team), expected);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
 /// A broken row breaks those that see it and changes no bit of the others, earlier ones as well as ones whose window
 /// has passed it, in the same tiles.
 TEST(attention, a_row_that_is_not_finite_harms_those_that_see_it_alone) {
