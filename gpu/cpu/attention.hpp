@@ -52,9 +52,11 @@ struct attention_args {
 };
 
 /// out = softmax(scale * q.K) V over the keys that each row sees, for every head. Keys are walked in blocks of
-/// page_lines absolute positions with a running maximum, staged and paged lines alike, and a block of which a row sees
-/// nothing is not touched for it: the result depends on the row's tokens, window and rotation alone, to the bit. int8
-/// values enter the sums as integers, to which the scales are applied. Of a line nothing is read that no row sees.
+/// page_lines absolute positions, four of them a round with a maximum of its own, and rounds are folded in order;
+/// staged and paged lines alike, and a block of which a row sees nothing is not touched for it. Work is divided over
+/// threads by sequences, heads and rounds: the result depends on the row's tokens, window and rotation alone, to the
+/// bit. int8 values enter the sums as integers, to which the scales are applied. Of a line nothing is read that no row
+/// sees.
 void attend(const attention_args& args, isa i, thread_team& team);
 
 }  // namespace kvern::gpu::cpu

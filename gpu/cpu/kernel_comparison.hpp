@@ -67,11 +67,15 @@ inline void compare_elementwise(const kernels& k, random_source& random) {
       binary(&kernels::silu_mul);
       binary(&kernels::gelu_mul);
       binary(&kernels::add);
-      both([&](const kernels& t) {
-        std::vector<float> out(size);
-        t.exp(a.data(), out.data(), n);
-        return out;
-      });
+      const auto unary = [&](auto member) {
+        both([&](const kernels& t) {
+          std::vector<float> out(size);
+          (t.*member)(a.data(), out.data(), n);
+          return out;
+        });
+      };
+      unary(&kernels::exp);
+      unary(&kernels::weigh);
       both([&](const kernels& t) {
         std::vector<float> out(2 * size);
         t.soft_cap(a.data(), 50, out.data(), n);

@@ -22,17 +22,23 @@ inline const typename E::value* values_of(const attention_round& a, const void* 
 [[gnu::always_inline]] inline void fetch(const void* at) { __builtin_prefetch(at); }
 [[gnu::always_inline]] inline void fetch_later(const void* at) { __builtin_prefetch(at, 0, 2); }
 
-/// Asks memory for V of the keys of block `b` whose K is read now: bytes [at, at + 64) of the head.
-[[gnu::always_inline]] inline void fetch_values(const attention_round& a, int b, std::int64_t at) {
-  for (int j = a.begin[b]; j < a.end[b]; ++j) fetch(head_of(a, a.v[b * block_lines + j]) + at);
+/// Asks memory for V of keys [from, to) of block `b` whose K is read now: bytes [at, at + 64) of the head. Not of long
+/// heads: the processor foresees those better alone. Few at once: memory takes no more.
+template <class E>
+[[gnu::always_inline]] inline void fetch_values(const attention_round& a, int b, int from, int to, std::int64_t at) {
+  constexpr int most_bytes = 256;
+  if (a.head_dim * static_cast<int>(sizeof(typename E::value)) > most_bytes) return;
+  const int end = to < a.end[b] ? to : a.end[b];
+  for (int j = from > a.begin[b] ? from : a.begin[b]; j < end; ++j) fetch(head_of(a, a.v[b * block_lines + j]) + at);
 }
 
 /// The lines of block `b`, where there is none a copy of another's address: what comes of it nobody sees.
 template <class E>
 inline void lines_of(const attention_round& a, int b, const typename E::value** lines) {
+  const void* const* const k = a.k + b * block_lines;
   for (int j = 0; j < block_lines; ++j) {
     const int from = j >= a.begin[b] && j < a.end[b] ? j : a.begin[b];
-    lines[j] = values_of<E>(a, a.k[b * block_lines + from]);
+    lines[j] = values_of<E>(a, k[from]);
   }
 }
 
@@ -52,7 +58,7 @@ inline void spread_words(const attention_round& a, int b, typename E::value* out
   lines_of<E>(a, b, lines);
   int d = 0;
   for (; d + 8 <= a.head_dim; d += 8) {
-    if (d % 32 == 0) fetch_values(a, b, d * std::int64_t{sizeof(typename E::value)});
+    fetch_values<E>(a, b, d % 32, d % 32 + 8, d / 32 * 64);
     transpose_words(lines, d, out + d * block_lines);
   }
   if (d == a.head_dim) return;
@@ -70,7 +76,7 @@ inline void spread_wide(const attention_round& a, int b, float* out) {
   lines_of<E>(a, b, lines);
   for (int d = 0; d < a.head_dim; d += 16) {
     constexpr int bytes = sizeof(value);
-    if (d * bytes % 64 == 0) fetch_values(a, b, d * bytes);
+    if (d * bytes % 64 == 0) fetch_values<E>(a, b, 0, block_lines, d * bytes);
     value padded[block_lines][16];
     const value* here[block_lines];
     if (a.head_dim - d < 16) {

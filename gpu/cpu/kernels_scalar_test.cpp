@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 
 #include "gpu/cpu/kernel_comparison.hpp"
 
@@ -30,6 +31,24 @@ TEST(kernels_scalar, exp_at_the_ends_of_its_range) {
   for (const std::size_t i : {2U, 3U, 4U}) EXPECT_EQ(test::bits_of(out[i]), 0U);
   for (const std::size_t i : {5U, 6U, 7U}) EXPECT_EQ(out[i], INFINITY);
   EXPECT_TRUE(std::isnan(out[8]));
+}
+
+TEST(kernels_scalar, weights_of_attention_are_within_an_ulp) {
+  std::vector<float> x;
+  for (float v = -124.99F; v < 0; v += 0.00071F) x.push_back(v);
+  for (float v = 1e-30F; v < 1; v *= 1.00003F) x.push_back(-v);
+  std::vector<float> out(x.size());
+  scalar_kernels().weigh(x.data(), out.data(), static_cast<std::int64_t>(x.size()));
+  for (std::size_t i = 0; i < x.size(); ++i) ASSERT_LE(ulps(out[i], std::exp2(static_cast<double>(x[i]))), 1) << x[i];
+}
+
+TEST(kernels_scalar, weights_of_attention_at_the_ends_of_their_range) {
+  const std::vector<float> x{0, -0.0F, -125, -126, -1e30F, -INFINITY, NAN, std::bit_cast<float>(~0U)};
+  std::vector<float> out(x.size());
+  scalar_kernels().weigh(x.data(), out.data(), static_cast<std::int64_t>(x.size()));
+  for (const std::size_t i : {0U, 1U}) EXPECT_EQ(out[i], 1.0F);
+  for (const std::size_t i : {2U, 3U, 4U, 5U}) EXPECT_EQ(out[i], 0x1p-125F);
+  for (const std::size_t i : {6U, 7U}) EXPECT_TRUE(std::isnan(out[i]));
 }
 
 TEST(kernels_scalar, soft_cap_with_a_cap_of_one_is_tanh_within_four_ulp) {
