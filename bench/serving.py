@@ -230,10 +230,10 @@ def print_steps(before, after):
     """What kvernd's worker did between two looks at its counters."""
     if not after:
         return
-    steps, worker, model = (after[name] - before[name] for name in ("kvern_steps_total", "kvern_step_seconds_total",
-                                                                    "kvern_backend_seconds_total"))
-    print(f"steps                 {steps:.0f}, {worker / steps * 1e3:.2f} ms each; of them beside the model "
-          f"{(worker - model) / steps * 1e6:.0f} us")
+    steps, worker, model, between = (after[f"kvern_{name}_total"] - before[f"kvern_{name}_total"]
+                                     for name in ("steps", "step_seconds", "backend_seconds", "between_seconds"))
+    print(f"steps                 {steps:.0f}, {model / steps * 1e3:.2f} ms each in the model, {(worker - model) / steps * 1e6:.0f} us "
+          f"beside it, {between / steps * 1e6:.0f} us between steps")
 
 
 def warm_up(server, numbers):

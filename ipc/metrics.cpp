@@ -67,6 +67,7 @@ std::string metrics_page(const service_stats& stats, const model_info& model, st
   p.counter("kvern_steps_total", "Forward steps.", e.steps);
   p.counter("kvern_step_seconds_total", "Seconds the worker spent in forward steps.", e.step_seconds);
   p.counter("kvern_backend_seconds_total", "Of the steps' seconds, those in the model itself.", e.backend_seconds);
+  p.counter("kvern_between_seconds_total", "Seconds between steps while there was work.", e.between_seconds);
   p.counter("kvern_pages_evicted_total", "Cached pages evicted.", e.evicted_pages);
   p.counter("kvern_pages_copied_total", "Shared pages copied before they were written.", e.copied_pages);
   p.gauge("kvern_turns_running", "Turns in the running batch.", e.running);

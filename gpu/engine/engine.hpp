@@ -50,6 +50,7 @@ struct engine_stats {
   std::uint64_t shared_tokens = 0;  ///< of reused_tokens, from pages of other sequences
   double step_seconds = 0;          ///< of the worker, in steps that computed rows
   double backend_seconds = 0;       ///< of them, in the backend: forward and finalize
+  double between_seconds = 0;       ///< from the end of a step to the begin of the next, while turns were there
   std::int32_t running = 0;
   std::int32_t queued = 0;
   std::int32_t sequences = 0;

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -161,8 +162,9 @@ class engine_impl final : public engine {
   double virtual_time_ = 0;  ///< least service among tenants with turns, when last looked at
   std::int32_t running_ = 0;
 
-  std::vector<turn_output> ended_;  ///< outputs of cancel(), for the next step
-  bool in_step_ = false;            ///< cancel and release take effect after sampling
+  std::vector<turn_output> ended_;      ///< outputs of cancel(), for the next step
+  std::optional<time_point> last_end_;  ///< of a step that left turns behind
+  bool in_step_ = false;                ///< cancel and release take effect after sampling
   std::vector<sequence_id> released_in_step_;
   bool cancelled_in_step_ = false;
 

@@ -265,8 +265,10 @@ void engine_impl::after_step(std::vector<turn_output>& outputs) {
 void engine_impl::step(std::vector<turn_output>& outputs) {
   std::move(ended_.begin(), ended_.end(), std::back_inserter(outputs));
   ended_.clear();
-  if (turns_.empty()) return;
   const time_point called = options_.now();
+  if (last_end_) counters_.between_seconds += std::chrono::duration<double>(called - *last_end_).count();
+  last_end_.reset();
+  if (turns_.empty()) return;
 
   look();
   const step_budget budget{.max_rows = backend_->info().max_rows,
@@ -305,7 +307,9 @@ void engine_impl::step(std::vector<turn_output>& outputs) {
       end_turn(*m.turn, finish_reason::failed, done.error(), outputs);
   }
   after_step(outputs);
-  if (computed) counters_.step_seconds += std::chrono::duration<double>(options_.now() - called).count();
+  const time_point over = options_.now();
+  if (computed) counters_.step_seconds += std::chrono::duration<double>(over - called).count();
+  if (!turns_.empty()) last_end_ = over;
 }
 
 }  // namespace kvern::gpu

@@ -234,6 +234,17 @@ TEST(Engine, CountsTimeByItsClock) {
   EXPECT_NEAR(h.ended(1).queued_ms, 7, 1e-6);
   EXPECT_NEAR(h.ended(1).prompt_ms, 2 * h.cost(8), 1e-6);
   EXPECT_NEAR(h.ended(1).generate_ms, 2 * h.cost(1), 1e-6);
+  EXPECT_NEAR(h.e->stats().backend_seconds, (2 * h.cost(8) + 2 * h.cost(1)) / 1e3, 1e-9);
+  EXPECT_NEAR(h.e->stats().step_seconds, h.e->stats().backend_seconds, 1e-9);
+  EXPECT_EQ(h.e->stats().between_seconds, 0) << "the wait before the first step is nobody's";
+  h.submit(h.make(2, 1, "a", h.prompt(16), 2));
+  h.step();
+  h.advance(3);
+  h.run();
+  h.advance(5);
+  h.submit(h.make(3, 1, "a", h.prompt(16), 1));
+  h.run();
+  EXPECT_NEAR(h.e->stats().between_seconds, 0.003, 1e-9);
 }
 
 }  // namespace
