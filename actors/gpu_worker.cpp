@@ -6,6 +6,15 @@
 #include <variant>
 
 namespace kvern::actors {
+namespace {
+
+courier_actor::behavior_type deliver(courier_actor::pointer self) {
+  return {[self](step_outputs& m) {
+    for (auto& [session, outputs] : m.of) self->send(session, std::move(outputs));
+  }};
+}
+
+}  // namespace
 
 gpu_worker::gpu_worker(caf::actor_config& config, parcel<std::unique_ptr<gpu::engine>> engine,
                        std::shared_ptr<status_board> board, parcel<gate::pass> pass)
@@ -24,6 +33,7 @@ gpu_worker::gpu_worker(caf::actor_config& config, parcel<std::unique_ptr<gpu::en
 }
 
 gpu_worker::behavior_type gpu_worker::make_behavior() {
+  courier_ = home_system().spawn(deliver);
   send(this, tick{});
   return {
       [this](submit_turn& m) { submit(m.turn); },
@@ -70,6 +80,7 @@ gpu_worker::behavior_type gpu_worker::make_behavior() {
 void gpu_worker::on_exit() {
   // The engine's memory goes on the worker's thread, not on that of whoever drops the last handle.
   engine_.reset();
+  courier_ = nullptr;
   sequences_.clear();
   waiting_.clear();
   pass_.reset();
@@ -161,11 +172,13 @@ void gpu_worker::step() {
     if (found->second.outputs.empty()) touched_.push_back(sequence);
     found->second.outputs.push_back(std::move(output));
   }
+  step_outputs brought;
   for (const auto sequence : touched_) {
     auto& [owner, outputs] = sequences_.find(sequence)->second;
-    send(owner, turn_outputs{std::exchange(outputs, {})});
+    brought.of.emplace_back(owner, turn_outputs{std::exchange(outputs, {})});
   }
   touched_.clear();
+  if (!brought.of.empty()) send(courier_, std::move(brought));
   board_->beat();
   board_->publish(engine_->stats());
   check_drained();

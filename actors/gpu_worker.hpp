@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "actors/courier.hpp"
 #include "actors/gate.hpp"
 #include "actors/messages.hpp"
 #include "actors/status_board.hpp"
@@ -52,6 +53,7 @@ class gpu_worker : public worker_actor::base {
   std::unique_ptr<gpu::engine> engine_;
   std::shared_ptr<status_board> board_;
   gate::pass pass_;
+  courier_actor courier_;
   std::unordered_map<gpu::sequence_id, owned> sequences_;
   std::unordered_map<caf::actor_id, gpu::sequence_id> owners_;
   std::unordered_map<gpu::turn_id, gpu::sequence_id> turns_;
