@@ -50,17 +50,22 @@ def memory(arguments, folder):
     return {"resident": after}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    serving.add_server_options(parser)
-    what = parser.add_subparsers(required=True)
+def parser():
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    serving.add_server_options(made)
+    what = made.add_subparsers(required=True)
     one = what.add_parser("start")
+    one.add_argument("--context", type=int, default=8192, help="tokens of a session")
     one.set_defaults(run=start)
     two = what.add_parser("memory")
     two.add_argument("--sessions", type=int, default=16)
     two.add_argument("--tokens", type=int, default=4096)
     two.set_defaults(run=memory)
-    arguments = parser.parse_args()
+    return made
+
+
+def main():
+    arguments = parser().parse_args()
     with tempfile.TemporaryDirectory(prefix="kvern-bench-") as folder:
         arguments.run(arguments, folder)
 

@@ -41,6 +41,7 @@ struct settings {
   int generate = 128;
   int depth = 0;
   int batch = 1;
+  int beside = 0;
   int repetitions = 5;
 };
 
@@ -59,20 +60,23 @@ std::vector<step_sequence> make_sequences(int count, int positions, std::size_t 
   return all;
 }
 
-/// `rows` further rows of every sequence, computed and committed; logits of the last ones.
-void advance(backend& b, step& s, int rows, std::mt19937& random) {
+/// `rows` further rows of each of the first `busy` sequences and one of each other, computed and committed; logits of
+/// the last ones.
+void advance(backend& b, step& s, std::size_t busy, int most, std::mt19937& random) {
   s.rows.clear();
-  for (std::size_t n = 0; n < s.sequences.size(); ++n)
+  for (std::size_t n = 0; n < s.sequences.size(); ++n) {
+    const int rows = n < busy ? most : 1;
     for (int r = 0; r < rows; ++r)
       s.rows.push_back({.token = static_cast<token_id>(random() % static_cast<unsigned>(b.info().vocab)),
                         .position = s.sequences[n].committed + r,
                         .sequence = static_cast<std::int32_t>(n),
                         .logits = r + 1 == rows});
+  }
   if (const auto done = b.forward(s); !done) give_up(done.error());
   std::vector<std::int32_t> accepted(s.rows.size());
   std::iota(accepted.begin(), accepted.end(), 0);
   if (const auto done = b.finalize(accepted); !done) give_up(done.error());
-  for (step_sequence& sequence : s.sequences) sequence.committed += rows;
+  for (const step_row& row : s.rows) ++s.sequences[static_cast<std::size_t>(row.sequence)].committed;
 }
 
 /// The positions that every sequence of a measurement starts with, and those that are timed: in steps of at most
@@ -83,8 +87,8 @@ struct course {
   int chunk;
 };
 
-void advance_by(backend& b, step& s, int positions, int chunk, std::mt19937& random) {
-  for (int left = positions; left > 0; left -= chunk) advance(b, s, std::min(left, chunk), random);
+void advance_by(backend& b, step& s, std::size_t busy, int positions, int chunk, std::mt19937& random) {
+  for (int left = positions; left > 0; left -= chunk) advance(b, s, busy, std::min(left, chunk), random);
 }
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -101,17 +105,21 @@ speed summary(std::vector<double> of) {
   return {of[of.size() / 2], of.front(), of.back()};
 }
 
-/// Tokens a second of `sequences` sequences behind the same lines each time.
-speed measure(backend& b, const std::string& name, int sequences, const course& c, int depth_chunk, int repetitions) {
+/// Tokens a second of `sequences` sequences behind the same lines each time, while `beside` others get a row a step
+/// each.
+speed measure(backend& b, const std::string& name, int sequences, int beside, const course& c, int depth_chunk,
+              int repetitions) {
+  const auto busy = static_cast<std::size_t>(sequences);
   std::mt19937 random(1);
   step s;
-  s.sequences = make_sequences(sequences, c.depth + c.positions, b.info().windows.size());
-  advance_by(b, s, c.depth, depth_chunk, random);
+  s.sequences = make_sequences(sequences + beside, c.depth + c.positions, b.info().windows.size());
+  advance_by(b, s, busy, c.depth, depth_chunk, random);
   std::vector<double> speeds;
   for (int repetition = -1; repetition < repetitions; ++repetition) {  // the first warms up
-    for (step_sequence& sequence : s.sequences) sequence.committed = c.depth;
+    for (std::size_t n = 0; n < busy; ++n) s.sequences[n].committed = c.depth;
+    for (std::size_t n = busy; n < s.sequences.size(); ++n) s.sequences[n].committed = 0;
     const auto start = std::chrono::steady_clock::now();
-    advance_by(b, s, c.positions, c.chunk, random);
+    advance_by(b, s, busy, c.positions, c.chunk, random);
     if (repetition >= 0) speeds.push_back(static_cast<double>(sequences) * c.positions / seconds_since(start));
   }
   const speed found = summary(std::move(speeds));
@@ -166,6 +174,8 @@ int main(int argc, char** argv) {
   app.add_option("-n,--generate", o.generate, "tokens to decode; 0: none")->check(CLI::Range(0, 4096));
   app.add_option("-d,--depth", o.depth, "committed positions before both")->check(CLI::Range(0, 8192));
   app.add_option("-b,--batch", o.batch, "sequences that decode together")->check(CLI::Range(1, 512));
+  app.add_option("--beside", o.beside, "sequences that decode a token in each step of the prompt")
+      ->check(CLI::Range(0, 512));
   app.add_option("-r,--repetitions", o.repetitions, "measurements of each")->check(CLI::Range(1, 1000));
   CLI11_PARSE(app, argc, argv);
 
@@ -180,14 +190,14 @@ int main(int argc, char** argv) {
       .kv_memory = std::uint64_t{1} << 30,
       .cache = {.type = o.kv == "f16" ? line_type::f16 : line_type::f32},
       .activations = o.activations == "fine" ? cpu::activation_mode::fine : cpu::activation_mode::fast,
-      .max_rows = std::max(o.chunk, o.batch)};
+      .max_rows = std::max(o.chunk + o.beside, o.batch)};
   auto loaded = cpu::load_cpu_backend(*file, options);
   if (!loaded) give_up(loaded.error());
   backend& b = **loaded;
   const auto pages_of = [&](int count) {
     return (o.depth + count + page_lines - 1) / page_lines * static_cast<int>(b.info().windows.size());
   };
-  const int pages_needed = std::max(pages_of(o.prompt), o.batch * pages_of(o.generate));
+  const int pages_needed = std::max((1 + o.beside) * pages_of(o.prompt), o.batch * pages_of(o.generate));
   if (pages_needed > b.info().pages)
     give_up({"kv_memory_too_small",
              "These sequences need more than 1 GiB of lines: lower --depth, --batch or --generate."});
@@ -195,10 +205,11 @@ int main(int argc, char** argv) {
              o.activations, o.kv, static_cast<double>(b.info().weight_bytes) / 1e6);
   const std::string behind = o.depth > 0 ? fmt::format(" @ {}", o.depth) : "";
   if (o.prompt > 0)
-    measure(b, fmt::format("pp{}{}", o.prompt, behind), 1, {o.depth, o.prompt, o.chunk}, o.chunk, o.repetitions);
+    measure(b, fmt::format("pp{}{}", o.prompt, behind), 1, o.beside, {o.depth, o.prompt, o.chunk}, o.chunk,
+            o.repetitions);
   if (o.generate > 0) {
     const std::string batch = o.batch > 1 ? fmt::format(" x {}", o.batch) : "";
-    const speed decoded = measure(b, fmt::format("tg{}{}{}", o.generate, batch, behind), o.batch,
+    const speed decoded = measure(b, fmt::format("tg{}{}{}", o.generate, batch, behind), o.batch, 0,
                                   {o.depth, o.generate, 1}, depth_chunk, o.repetitions);
     if (o.batch == 1 && o.depth == 0)
       compare_with_bandwidth(b.info().weight_bytes, decoded, read_speed(b.info().weight_bytes, threads));

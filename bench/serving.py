@@ -170,7 +170,7 @@ def started(command, address, kind, folder):
         if process.poll() is not None or time.monotonic() > end:
             process.kill()
             raise SystemExit(f"{command[0]} did not come up: {pathlib.Path(log.name).read_text()[-2000:]}")
-        time.sleep(0.1)
+        time.sleep(0.005)
 
 
 def start_kvern(arguments, folder, context, parallel):
@@ -186,7 +186,7 @@ def start_llama(arguments, folder, context, parallel):
         address = probe.getsockname()
     binary = pathlib.Path(arguments.peers) / "llama.cpp/bin/llama-server"
     return started([binary, "-m", arguments.model, "--host", address[0], "--port", address[1], "-c", context * parallel, "-np",
-                    parallel, "-t", arguments.threads, *arguments.options.split()], address, "llama", folder)
+                    arguments.slots or parallel, "-t", arguments.threads, *arguments.options.split()], address, "llama", folder)
 
 
 def server_for(arguments, folder, context, parallel):
@@ -264,6 +264,8 @@ def gap(arguments, folder):
           f"{max(gaps) * 1e3:7.1f} ms   ({during} tokens meanwhile)")
     print(f"its first token       alone {alone.first():7.2f} s   in company {prompt.first():7.2f} s   x {prompt.first() / alone.first():.2f}")
     print_steps(before, after)
+    return {"longest_gap": max(gaps), "p99_gap": quantile(gaps, 0.99), "first_alone": alone.first(), "first_in_company": prompt.first(),
+            "times": prompt.first() / alone.first()}
 
 
 def clients(arguments, folder):
@@ -283,6 +285,7 @@ def clients(arguments, folder):
     print(f"tokens a second       {count / took:7.1f}   ({count} in {took:.2f} s; {together / (one_ended - all_begun):.1f} while all run)")
     print(f"time to first token   p50 {quantile(firsts, 0.5):7.3f}   p99 {quantile(firsts, 0.99):7.3f} s")
     print_steps(before, after)
+    return {"tokens_per_second": count / took, "first_p50": quantile(firsts, 0.5), "first_p99": quantile(firsts, 0.99)}
 
 
 def follow_ups(arguments, folder):
@@ -301,39 +304,51 @@ def follow_ups(arguments, folder):
     print(f"{arguments.conversations} conversations in turn, {arguments.turns} follow-ups of {arguments.new} new tokens each, "
           f"answers of {arguments.answer}; up to {max(len(h) for _, h in talks)} tokens")
     print(f"time to first token   p50 {quantile(firsts, 0.5) * 1e3:7.1f}   p99 {quantile(firsts, 0.99) * 1e3:7.1f} ms")
+    return {"first_p50": quantile(firsts, 0.5), "first_p99": quantile(firsts, 0.99)}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_server_options(parser):
     parser.add_argument("--server", choices=["kvern", "llama"], default="kvern")
     parser.add_argument("--url", help="a server that runs, of the kind that --server says: http://HOST:PORT or unix:PATH")
     parser.add_argument("--kvernd", default=ROOT / "build/release/daemon/kvernd")
     parser.add_argument("--peers", default=ROOT / "build/peers")
     parser.add_argument("--model", default=ROOT / "models/smollm2.gguf")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--context", type=int, default=8192, help="tokens of a sequence")
+    parser.add_argument("--slots", type=int, help="llama-server's, if not one for each sequence")
     parser.add_argument("--kv-memory", help="kvernd's, such as 2GiB")
     parser.add_argument("--options", default="", help="more flags for the server")
     parser.add_argument("--seed", type=int, default=1)
-    what = parser.add_subparsers(required=True)
+
+
+def parser():
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_server_options(made)
+    what = made.add_subparsers(required=True)
     one = what.add_parser("gap")
     one.add_argument("--streams", type=int, default=4)
-    one.add_argument("--tokens", type=int, default=200, help="of each stream")
+    one.add_argument("--context", type=int, default=8192, help="tokens of a sequence")
+    one.add_argument("--tokens", type=int, default=400, help="of each stream")
     one.add_argument("--prompt", type=int, default=6000)
     one.set_defaults(run=gap)
     two = what.add_parser("clients")
+    two.add_argument("--context", type=int, default=512, help="tokens of a sequence")
     two.add_argument("--clients", type=int, default=16)
     two.add_argument("--prompt", type=int, default=128)
     two.add_argument("--tokens", type=int, default=128)
     two.set_defaults(run=clients)
     three = what.add_parser("follow-ups")
+    three.add_argument("--context", type=int, default=2048, help="tokens of a sequence")
     three.add_argument("--conversations", type=int, default=8)
     three.add_argument("--turns", type=int, default=6)
     three.add_argument("--first", type=int, default=500)
     three.add_argument("--new", type=int, default=60)
     three.add_argument("--answer", type=int, default=32)
     three.set_defaults(run=follow_ups)
-    arguments = parser.parse_args()
+    return made
+
+
+def main():
+    arguments = parser().parse_args()
     with tempfile.TemporaryDirectory(prefix="kvern-bench-") as folder:
         arguments.run(arguments, folder)
 
