@@ -3,6 +3,7 @@
 
     bench/footprint.py start    from the start of the process to the first answer of GET /health with 200
     bench/footprint.py memory   resident memory with sessions of so many tokens, each of its own
+    bench/footprint.py rest     processor time used while nothing is asked, after some requests
 
 --server chooses kvern or llama. llama-server allocates and clears its whole cache at the start, so its sessions are not
 filled: what it has then is the least it can have. Prompts are random token ids.
@@ -50,6 +51,23 @@ def memory(arguments, folder):
     return {"resident": after}
 
 
+def processor_seconds(process):
+    fields = open(f"/proc/{process.pid}/stat").read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def rest(arguments, folder):
+    numbers = random.Random(arguments.seed)
+    with serving.server_for(arguments, folder, arguments.context, 1) as server:
+        serving.warm_up(server, numbers)
+        time.sleep(1)
+        before = processor_seconds(server.process)
+        time.sleep(arguments.seconds)
+        used = processor_seconds(server.process) - before
+    print(f"{used:.2f} s of processor time in {arguments.seconds} s at rest: {100 * used / arguments.seconds:.1f} % of a core")
+    return {"used": used}
+
+
 def parser():
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     serving.add_server_options(made)
@@ -61,6 +79,10 @@ def parser():
     two.add_argument("--sessions", type=int, default=16)
     two.add_argument("--tokens", type=int, default=4096)
     two.set_defaults(run=memory)
+    three = what.add_parser("rest")
+    three.add_argument("--context", type=int, default=8192, help="tokens of a session")
+    three.add_argument("--seconds", type=float, default=20)
+    three.set_defaults(run=rest)
     return made
 
 

@@ -103,16 +103,17 @@ void read_memory(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes));
 }
 
-void int8_operations(benchmark::State& state) {
+/// Of `run`, which is int8_peak or float_peak.
+void operations(benchmark::State& state, std::int64_t (*run)(std::int64_t)) {
   thread_team team(static_cast<int>(state.range(0)));
   constexpr std::int64_t parts = 16;
-  std::int64_t operations = 0;
+  std::int64_t all = 0;
   for (auto _ : state) {
     std::vector<std::int64_t> done(parts);
-    team.run(parts, [&](std::int64_t i) { done[static_cast<std::size_t>(i)] = int8_peak(20000); });
-    operations += std::accumulate(done.begin(), done.end(), std::int64_t{0});
+    team.run(parts, [&](std::int64_t i) { done[static_cast<std::size_t>(i)] = run(20000); });
+    all += std::accumulate(done.begin(), done.end(), std::int64_t{0});
   }
-  state.counters["GOPS"] = benchmark::Counter(static_cast<double>(operations) * 1e-9, benchmark::Counter::kIsRate);
+  state.counters["GOPS"] = benchmark::Counter(static_cast<double>(all) * 1e-9, benchmark::Counter::kIsRate);
 }
 
 void wake_team(benchmark::State& state) {
@@ -288,7 +289,12 @@ void register_all() {
     return benchmark::RegisterBenchmark(name.c_str(), f)->UseRealTime();
   };
   add("read_memory", read_memory)->ArgsProduct({thread_counts, {8, 256}})->ArgNames({"threads", "MiB"});
-  add("int8_operations", int8_operations)->ArgsProduct({thread_counts})->ArgNames({"threads"});
+  add("float_operations", [](benchmark::State& state) { operations(state, float_peak); })
+      ->ArgsProduct({thread_counts})
+      ->ArgNames({"threads"});
+  add("int8_operations", [](benchmark::State& state) { operations(state, int8_peak); })
+      ->ArgsProduct({thread_counts})
+      ->ArgNames({"threads"});
   add("wake_team", wake_team)->ArgsProduct({thread_counts})->ArgNames({"threads"});
   add("elementwise", elementwise);
   add("quantise", quantise)->ArgsProduct({{1, 8, 512}, thread_counts})->ArgNames({"rows", "threads"});

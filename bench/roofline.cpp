@@ -2,8 +2,20 @@
 
 #include <cstring>
 
+#include "gpu/cpu/matrix.hpp"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
+
+// Twelve independent chains hide the latency. Assembly, because the compiler would see that they are all equal.
+#define KVERN_CHAIN(op, reg, n) op " %%" reg "14, %%" reg "15, %%" reg #n "\n\t"
+#define KVERN_TWELVE(op, reg)                                                                         \
+  KVERN_CHAIN(op, reg, 0)                                                                             \
+  KVERN_CHAIN(op, reg, 1)                                                                             \
+  KVERN_CHAIN(op, reg, 2) KVERN_CHAIN(op, reg, 3) KVERN_CHAIN(op, reg, 4) KVERN_CHAIN(op, reg, 5)     \
+      KVERN_CHAIN(op, reg, 6) KVERN_CHAIN(op, reg, 7) KVERN_CHAIN(op, reg, 8) KVERN_CHAIN(op, reg, 9) \
+          KVERN_CHAIN(op, reg, 10) KVERN_CHAIN(op, reg, 11)
+#define KVERN_CLOBBERS "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11"
 #endif
 
 namespace kvern::bench {
@@ -14,6 +26,7 @@ std::uint64_t read_words(std::span<const std::byte> data) {
   for (std::size_t at = 0; at + sizeof sums <= data.size(); at += sizeof sums) {
     std::uint64_t words[8];
     std::memcpy(words, data.data() + at, sizeof words);
+    __builtin_prefetch(data.data() + at + 4096);
     for (int i = 0; i < 8; ++i) sums[i] ^= words[i];
   }
   std::uint64_t all = 0;
@@ -40,20 +53,33 @@ __attribute__((target("avx512f"))) std::uint64_t read_avx512(std::span<const std
   return all;
 }
 
-/// Twelve independent chains hide the latency. Assembly, because the compiler would see that they are all equal.
-__attribute__((target("avx512f,avx512vnni"))) std::int64_t peak_avx512(std::int64_t rounds) {
-  constexpr std::int64_t chains = 12, operations = 64 * 2;
-  for (std::int64_t r = 0; r < rounds; ++r) {
-    asm volatile(
-        "vpdpbusd %%zmm30, %%zmm31, %%zmm0\n\tvpdpbusd %%zmm30, %%zmm31, %%zmm1\n\t"
-        "vpdpbusd %%zmm30, %%zmm31, %%zmm2\n\tvpdpbusd %%zmm30, %%zmm31, %%zmm3\n\t"
-        "vpdpbusd %%zmm30, %%zmm31, %%zmm4\n\tvpdpbusd %%zmm30, %%zmm31, %%zmm5\n\t"
-        "vpdpbusd %%zmm30, %%zmm31, %%zmm6\n\tvpdpbusd %%zmm30, %%zmm31, %%zmm7\n\t"
-        "vpdpbusd %%zmm30, %%zmm31, %%zmm8\n\tvpdpbusd %%zmm30, %%zmm31, %%zmm9\n\t"
-        "vpdpbusd %%zmm30, %%zmm31, %%zmm10\n\tvpdpbusd %%zmm30, %%zmm31, %%zmm11" ::
-            : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11");
-  }
-  return rounds * chains * operations;
+constexpr std::int64_t chains = 12;
+
+__attribute__((target("avx512f,avx512vnni"))) std::int64_t int8_avx512(std::int64_t rounds) {
+  for (std::int64_t r = 0; r < rounds; ++r) asm volatile(KVERN_TWELVE("vpdpbusd", "zmm")::: KVERN_CLOBBERS);
+  return rounds * chains * 64 * 2;
+}
+
+__attribute__((target("avx2,avxvnni"))) std::int64_t int8_avx_vnni(std::int64_t rounds) {
+  for (std::int64_t r = 0; r < rounds; ++r) asm volatile(KVERN_TWELVE("%{vex%} vpdpbusd", "ymm")::: KVERN_CLOBBERS);
+  return rounds * chains * 32 * 2;
+}
+
+/// Whatever they held could be numbers that take the processor longer.
+[[gnu::always_inline, gnu::target("avx")]] inline void clear_registers() {
+  asm volatile("vzeroall" ::: KVERN_CLOBBERS, "xmm12", "xmm13", "xmm14", "xmm15");
+}
+
+__attribute__((target("avx512f"))) std::int64_t float_avx512(std::int64_t rounds) {
+  clear_registers();
+  for (std::int64_t r = 0; r < rounds; ++r) asm volatile(KVERN_TWELVE("vfmadd231ps", "zmm")::: KVERN_CLOBBERS);
+  return rounds * chains * 16 * 2;
+}
+
+__attribute__((target("avx2,fma"))) std::int64_t float_avx2(std::int64_t rounds) {
+  clear_registers();
+  for (std::int64_t r = 0; r < rounds; ++r) asm volatile(KVERN_TWELVE("vfmadd231ps", "ymm")::: KVERN_CLOBBERS);
+  return rounds * chains * 8 * 2;
 }
 
 #endif
@@ -69,7 +95,17 @@ std::uint64_t read_all(std::span<const std::byte> data) {
 
 std::int64_t int8_peak(std::int64_t rounds) {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512vnni")) return peak_avx512(rounds);
+  if (__builtin_cpu_supports("avx512vnni")) return int8_avx512(rounds);
+  if (gpu::cpu::supported(gpu::cpu::isa::avx_vnni)) return int8_avx_vnni(rounds);
+#endif
+  static_cast<void>(rounds);
+  return 0;
+}
+
+std::int64_t float_peak(std::int64_t rounds) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return float_avx512(rounds);
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return float_avx2(rounds);
 #endif
   static_cast<void>(rounds);
   return 0;

@@ -14,4 +14,7 @@ std::uint64_t read_all(std::span<const std::byte> data);
 /// addition are two) that were, or 0 where the machine has no such instruction.
 std::int64_t int8_peak(std::int64_t rounds);
 
+/// The same of float multiply-adds.
+std::int64_t float_peak(std::int64_t rounds);
+
 }  // namespace kvern::bench
