@@ -198,9 +198,11 @@ struct worker {
     for (int j = 0; j < lines; ++j, at += view.stride) out[j] = at;
   }
 
+  /// no_page of a block behind the table's last one.
   page_id page_of(const step_sequence& sequence, int b) const {
     const std::size_t blocks = sequence.pages.size() / static_cast<std::size_t>(args.tables);
-    return sequence.pages[static_cast<std::size_t>(args.table) * blocks + static_cast<std::size_t>(b)];
+    const auto block = static_cast<std::size_t>(b);
+    return block < blocks ? sequence.pages[static_cast<std::size_t>(args.table) * blocks + block] : no_page;
   }
 
   /// The lines of those keys of block `b` of a sequence that are to be read, which is block `n` of the round.
@@ -231,8 +233,9 @@ struct worker {
     const step_sequence& sequence = args.what->sequences[static_cast<std::size_t>(t.sequence)];
     const int later = b + round_blocks;
     if (!args.eager && sequence.committed <= later * block_lines) return 0;
-    const std::int64_t pages = page_of(sequence, later) - page_of(sequence, b);
-    return pages * page_lines * args.shards[static_cast<std::size_t>(t.shard)].page_k.stride;
+    const page_id from = page_of(sequence, b), to = page_of(sequence, later);
+    if (from == no_page || to == no_page) return 0;
+    return std::int64_t{to - from} * page_lines * args.shards[static_cast<std::size_t>(t.shard)].page_k.stride;
   }
 
   /// Fills in where a tile's head `h` lies in each line.
