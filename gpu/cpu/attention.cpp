@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "gpu/cpu/attention_plan.hpp"
 #include "gpu/cpu/kernels.hpp"
 
 namespace kvern::gpu::cpu {
@@ -13,60 +14,13 @@ namespace {
 
 static_assert(block_lines == page_lines);
 
-// Keys are gathered in rounds at absolute positions, each from its own start; rounds are then folded in order. So one
-// long row can be spread over threads without its bits depending on whether it was.
-
 // 2^x is quicker than e^x.
 constexpr float log2_e = 1.44269504F;
 
 constexpr std::size_t line_floats = 16;
 static_assert(attention_tile % line_floats == 0);
 
-// Threads take items of work as they come: with so many for each, none waits long for the last one.
-constexpr std::int64_t items_of_thread = 8;
-
-// Heads of a line are computed together, because they lie together, unless there were fewer items for each thread then.
-constexpr std::int64_t least_items_of_thread = 4;
-
-// The states of rounds that are folded later take no more than this, else tiles are computed whole.
-constexpr std::int64_t most_state_floats = std::int64_t{1} << 24;
-
-/// [begin, end).
-struct range {
-  int begin = 0, end = 0;
-  int count() const { return end - begin; }
-};
-
-/// The rounds in which keys of a tile lie: around kept ones, then around recent ones.
-struct round_list {
-  range kept, recent;
-  int count() const { return kept.count() + recent.count(); }
-  int operator[](int n) const { return n < kept.count() ? kept.begin + n : recent.begin + n - kept.count(); }
-};
-
-/// Vectors of a sequence for neighbouring KV heads: of each head the query heads `v % group` of rows `v / group`.
-struct tile {
-  int sequence;
-  int shard;
-  int kv_head;    // of all
-  int kv_heads;   // with `vectors` for each, at most attention_tile vectors together
-  int first_row;  // of the sequence, in the step
-  int first_vector;
-  int vectors;
-  round_list rounds;
-  std::int64_t states;  // where those of its rounds go, in vectors, or -1: it is one item
-  int items;            // not yet done
-
-  int all_vectors() const { return kv_heads * vectors; }
-  /// In about the time that a vector takes, of which reading the lines takes some.
-  std::int64_t round_cost() const { return std::int64_t{kv_heads} * (vectors + 4); }
-};
-
-/// Some rounds of a tile.
-struct item {
-  int tile;
-  range rounds;  // numbers in the tile's list
-};
+using tile = attention_plan::tile;
 
 /// The keys that the vectors of a tile see.
 struct sight {
@@ -129,14 +83,12 @@ std::int64_t bytes_of(line_type type) { return type == line_type::f32 ? 4 : type
 struct worker {
   const attention_args& args;
   const kernels& table;
-  int group;
   int width;
   int scale_groups;
 
   worker(const attention_args& a, const kernels& k)
       : args(a),
         table(k),
-        group(a.heads / a.kv_heads),
         width((a.head_dim + 15) / 16 * 16),
         scale_groups(
             a.type == line_type::int8 && a.span == scale_span::group ? (a.head_dim + scale_dims - 1) / scale_dims : 1) {
@@ -150,42 +102,21 @@ struct worker {
            line_floats;
   }
 
-  int row_of(const tile& t, int v) const { return t.first_row + (t.first_vector + v) / group; }
   /// Where vector `v` of a tile's head `h` lies in q and out.
   std::int64_t query_of(const tile& t, int h, int v) const {
-    const int head = (t.kv_head + h) * group + (t.first_vector + v) % group;
-    return (std::int64_t{row_of(t, v)} * args.heads + head) * args.head_dim;
-  }
-
-  visible_keys seen_by(int row) const {
-    const step_row& r = args.what->rows[static_cast<std::size_t>(row)];
-    return visible(args.what->sequences[static_cast<std::size_t>(r.sequence)].rotate, args.window, r.position);
+    const int head = (t.kv_head + h) * t.group + (t.first_vector + v) % t.group;
+    return (std::int64_t{t.row_of(v)} * args.heads + head) * args.head_dim;
   }
 
   sight sight_of(const tile& t) const {
     sight s;
     s.vectors = t.vectors;
     for (int v = 0; v < t.vectors; ++v) {
-      const int row = row_of(t, v);
+      const int row = t.row_of(v);
       s.position[v] = args.what->rows[static_cast<std::size_t>(row)].position;
-      s.keys[v] = v > 0 && row == row_of(t, v - 1) ? s.keys[v - 1] : seen_by(row);
+      s.keys[v] = v > 0 && row == t.row_of(v - 1) ? s.keys[v - 1] : seen_by(args, row);
     }
     return s;
-  }
-
-  /// What all rows of a tile see lies between what the first one sees and the last one's position.
-  round_list rounds_of(const tile& t) const {
-    const int last_row = row_of(t, t.vectors - 1);
-    const visible_keys seen = seen_by(t.first_row + t.first_vector / group);
-    const auto rounds = [](int begin, int end) -> range { return {begin / round_lines, (end - 1) / round_lines + 1}; };
-    round_list list;
-    list.recent = rounds(seen.first, args.what->rows[static_cast<std::size_t>(last_row)].position + 1);
-    if (seen.kept_begin < seen.kept_end) list.kept = rounds(seen.kept_begin, seen.kept_end);
-    if (list.kept.end > list.recent.begin) {
-      list.recent.begin = std::min(list.recent.begin, list.kept.begin);
-      list.kept = {};
-    }
-    return list;
   }
 
   void merge(int vectors, const state& to, const state& from) const {
@@ -198,9 +129,11 @@ struct worker {
     for (int j = 0; j < lines; ++j, at += view.stride) out[j] = at;
   }
 
+  /// no_page of a block behind the table's last one.
   page_id page_of(const step_sequence& sequence, int b) const {
     const std::size_t blocks = sequence.pages.size() / static_cast<std::size_t>(args.tables);
-    return sequence.pages[static_cast<std::size_t>(args.table) * blocks + static_cast<std::size_t>(b)];
+    const auto block = static_cast<std::size_t>(b);
+    return block < blocks ? sequence.pages[static_cast<std::size_t>(args.table) * blocks + block] : no_page;
   }
 
   /// The lines of those keys of block `b` of a sequence that are to be read, which is block `n` of the round.
@@ -231,8 +164,9 @@ struct worker {
     const step_sequence& sequence = args.what->sequences[static_cast<std::size_t>(t.sequence)];
     const int later = b + round_blocks;
     if (!args.eager && sequence.committed <= later * block_lines) return 0;
-    const std::int64_t pages = page_of(sequence, later) - page_of(sequence, b);
-    return pages * page_lines * args.shards[static_cast<std::size_t>(t.shard)].page_k.stride;
+    const page_id from = page_of(sequence, b), to = page_of(sequence, later);
+    if (from == no_page || to == no_page) return 0;
+    return std::int64_t{to - from} * page_lines * args.shards[static_cast<std::size_t>(t.shard)].page_k.stride;
   }
 
   /// Fills in where a tile's head `h` lies in each line.
@@ -253,7 +187,7 @@ struct worker {
 
   /// Rounds `which` of a tile's list: their states one after another to `states`, or, when that is null, folded and
   /// written, which takes all rounds.
-  void run(const tile& t, range which, const state* states) const {
+  void run(const tile& t, attention_plan::range which, const state* states) const {
     thread_local std::vector<float> scratch;
     if (scratch.size() < scratch_floats()) scratch.resize(scratch_floats());
     // On a cache line, so that no vector load needs two of them; every part is a multiple of a line.
@@ -325,100 +259,19 @@ struct worker {
   }
 };
 
-/// What a call of attend needs, kept by the calling thread from layer to layer and step to step.
-struct plan {
-  std::vector<tile> whole;  // with all KV heads of a shard
-  std::vector<tile> tiles;
-  std::vector<item> items;         // by shards
-  std::vector<std::int64_t> ends;  // of each shard's items
-  std::vector<float> memory;       // states of rounds
-  std::int64_t cost = 0;           // of all
-  std::int64_t vectors = 0;        // that have states in memory
-};
-
-/// Tiles of all rows, of each sequence the longest first.
-void find_whole_tiles(const worker& w, plan& own) {
-  const step& s = *w.args.what;
-  own.whole.clear();
-  own.cost = 0;
-  for (std::size_t shard = 0; shard < w.args.shards.size(); ++shard) {
-    const shard_lines& lines = w.args.shards[shard];
-    for (std::size_t row = 0; row < s.rows.size();) {
-      std::size_t end = row + 1;
-      while (end < s.rows.size() && s.rows[end].sequence == s.rows[row].sequence) ++end;
-      const int vectors = static_cast<int>(end - row) * w.group;
-      for (int v = (vectors - 1) / attention_tile * attention_tile; v >= 0; v -= attention_tile) {
-        tile t{s.rows[row].sequence,
-               static_cast<int>(shard),
-               lines.first_kv_head,
-               lines.kv_heads,
-               static_cast<int>(row),
-               v,
-               std::min(attention_tile, vectors - v),
-               {},
-               -1,
-               1};
-        t.rounds = w.rounds_of(t);
-        own.cost += t.rounds.count() * t.round_cost();
-        own.whole.push_back(t);
-      }
-      row = end;
-    }
-  }
-}
-
-/// Makes a tile an item, or several when it takes long beside the share of a thread.
-void add_items(const tile& what, int width, std::int64_t most_cost, plan& own) {
-  const int rounds = what.rounds.count();
-  const std::int64_t states = std::int64_t{rounds} * what.all_vectors();
-  int parts = 1;
-  if ((own.vectors + states) * (width + 2) <= most_state_floats)
-    parts = static_cast<int>(std::min<std::int64_t>((rounds * what.round_cost() - 1) / most_cost + 1, rounds));
-  for (int part = 0; part < parts; ++part)
-    own.items.push_back({static_cast<int>(own.tiles.size()), {rounds * part / parts, rounds * (part + 1) / parts}});
-  tile& t = own.tiles.emplace_back(what);
-  if (parts == 1) return;
-  t.states = own.vectors;
-  t.items = parts;
-  own.vectors += states;
-}
-
-void find_items(const worker& w, int threads, plan& own) {
-  const auto share = [&](std::int64_t items) {
-    return threads == 1 ? own.cost : std::max<std::int64_t>(own.cost / (items * threads), 1);
-  };
-  const std::int64_t most_cost = share(items_of_thread), most_of_round = share(least_items_of_thread);
-  own.tiles.clear();
-  own.items.clear();
-  own.ends.assign(w.args.shards.size(), 0);
-  own.vectors = 0;
-  for (const tile& all : own.whole) {
-    const std::int64_t fit = most_of_round * all.kv_heads / all.round_cost();
-    const int together = static_cast<int>(std::clamp<std::int64_t>(fit, 1, std::max(1, attention_tile / all.vectors)));
-    tile t = all;
-    for (int h = 0; h < all.kv_heads; h += together) {
-      t.kv_head = all.kv_head + h;
-      t.kv_heads = std::min(together, all.kv_heads - h);
-      add_items(t, w.width, most_cost, own);
-    }
-    own.ends[static_cast<std::size_t>(all.shard)] = static_cast<std::int64_t>(own.items.size());
-  }
-}
-
 }  // namespace
 
 void attend(const attention_args& args, isa i, thread_team& team) {
   const worker w(args, kernels_for(i));
-  thread_local plan callers;
-  plan& own = callers;  // the team's threads see this one, not their own
-  find_whole_tiles(w, own);
-  find_items(w, team.size(), own);
+  thread_local attention_plan callers;
+  attention_plan& own = callers;  // the team's threads see this one, not their own
+  own.make(args, w.width, team.size());
   const std::int64_t vectors = own.vectors;
   const std::size_t floats = static_cast<std::size_t>(vectors) * static_cast<std::size_t>(w.width + 2);
   if (own.memory.size() < floats) own.memory.resize(floats);
   const state states{own.memory.data(), own.memory.data() + vectors, own.memory.data() + 2 * vectors};
   team.run_groups(own.ends, [&](std::int64_t n) {
-    const item& what = own.items[static_cast<std::size_t>(n)];
+    const attention_plan::item& what = own.items[static_cast<std::size_t>(n)];
     tile& t = own.tiles[static_cast<std::size_t>(what.tile)];
     if (t.states < 0) return w.run(t, what.rounds, nullptr);
     const state of_tile = w.at_vector(states, t.states);

@@ -180,6 +180,29 @@ TEST(attention, long_prefixes_are_the_same_whole_and_in_segments) {
   }
 }
 
+/// Nothing is read behind the last table either, where the round that is begun next has fewer blocks than a whole one.
+TEST(attention, eager_rows_use_the_blocks_that_their_table_has) {
+  test::random_source random;
+  SCOPED_TRACE(testing::Message() << "seed " << random.seed());
+  thread_team one(1);
+  for (const attention_case& c :
+       {attention_case{2, 1, 16, line_type::f16}, {2, 1, 16, line_type::int8, scale_span::group, 90}}) {
+    for (const int length : {129, 161, 193, 225}) {
+      SCOPED_TRACE(testing::Message() << c << "; " << length << " positions");
+      history h(c, {length}, random);
+      for (const int begin : {0, length - 1}) {
+        const std::vector<float> lazy = h.attend({{0, begin, length}}, {}, one);
+        expect_exact(h, c, begin, length, lazy);
+        for (const isa i : test::available()) {
+          const arrangement last{.kernels = i, .eager = true, .tables = 3, .table = 2};
+          test::expect_same_bits(h.attend({{0, begin, length}}, last, one), lazy);
+        }
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
 TEST(attention, long_and_short_rows_of_a_step_are_what_each_is_alone) {
   test::random_source random;
   SCOPED_TRACE(testing::Message() << "seed " << random.seed());

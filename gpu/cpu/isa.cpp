@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <string_view>
 
 #include "gpu/cpu/kernels.hpp"
@@ -24,8 +26,6 @@ bool has_avx_vnni() {
 }
 #endif
 
-constexpr isa all[] = {isa::avx512_vnni, isa::avx_vnni, isa::avx2, isa::scalar};
-
 }  // namespace
 
 /// __builtin_cpu_supports answers for the processor and the operating system's saving of its registers together.
@@ -46,12 +46,10 @@ bool supported(isa i) {
 isa best_isa() {
   const char* const wish = std::getenv("KVERN_ISA");
   if (wish != nullptr) {
-    for (const isa i : all)
+    for (const isa i : all_isas)
       if (supported(i) && std::string_view(wish) == to_string(i)) return i;
   }
-  for (const isa i : all)
-    if (supported(i)) return i;
-  return isa::scalar;
+  return *std::find_if(std::rbegin(all_isas), std::rend(all_isas), supported);
 }
 
 const char* to_string(isa i) {

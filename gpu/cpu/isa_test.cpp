@@ -34,11 +34,7 @@ TEST(isa, environment_narrows_but_never_widens) {
     const environment e("");
     return best_isa();
   }();
-  {
-    const environment e("scalar");
-    EXPECT_EQ(best_isa(), isa::scalar);
-  }
-  for (const isa i : {isa::avx2, isa::avx_vnni, isa::avx512_vnni}) {
+  for (const isa i : all_isas) {
     const environment e(to_string(i));
     EXPECT_EQ(best_isa(), supported(i) ? i : most);
   }

@@ -4,11 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <random>
 #include <span>
@@ -23,9 +25,10 @@ namespace kvern::gpu::cpu::test {
 
 /// The instruction sets this machine runs, the scalar reference first.
 inline std::vector<isa> available() {
-  std::vector<isa> all{isa::scalar};
-  for (const isa i : {isa::avx2, isa::avx_vnni, isa::avx512_vnni})
-    if (i <= best_isa() && supported(i)) all.push_back(i);
+  std::vector<isa> all;
+  const isa best = best_isa();
+  std::copy_if(std::begin(all_isas), std::end(all_isas), std::back_inserter(all),
+               [&](isa i) { return i <= best && supported(i); });
   return all;
 }
 

@@ -15,6 +15,9 @@ namespace kvern::gpu::cpu {
 /// order, so they agree to the bit.
 enum class isa { scalar, avx2, avx_vnni, avx512_vnni };
 
+/// The narrowest first.
+inline constexpr isa all_isas[] = {isa::scalar, isa::avx2, isa::avx_vnni, isa::avx512_vnni};
+
 /// Whether this machine runs kernels of `i`. There are machines with AVX-512 VNNI that lack AVX-VNNI.
 bool supported(isa i);
 /// The widest of this machine; KVERN_ISA=scalar|avx2|avx_vnni|avx512_vnni narrows it to one that it runs.

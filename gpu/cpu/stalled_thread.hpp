@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <optional>
 
 namespace kvern::gpu::cpu {
 
@@ -22,8 +23,9 @@ class stalled_thread {
   void end(bool leave);
 
   bool holds_work() const { return holds_work_.load(std::memory_order_relaxed); }
-  /// Processor time it has had: stands still while it does not run. Zero when the system does not say.
-  std::chrono::nanoseconds time() const;
+  /// Processor time it has had: stands still while it does not run. None when the system does not say, or says it too
+  /// coarsely to tell within microseconds.
+  std::optional<std::chrono::nanoseconds> time() const;
   /// Moves it to the caller's processor, which the caller should leave to it. False when it holds no work, is being
   /// moved already, or may not run there or nowhere else.
   bool bring_here();

@@ -73,10 +73,12 @@ TEST(stalled_thread, runs_where_it_is_brought_and_goes_home_afterwards) {
 }
 
 TEST(stalled_thread, its_time_stands_still_while_it_does_not_run) {
+  EXPECT_EQ(stalled_thread().time(), std::nullopt);  // nobody's
   blocked b(false);
   auto time = b.seen.time();
   for (auto later = b.seen.time(); later != time; later = b.seen.time()) time = later;  // until it has fallen asleep
-  EXPECT_GT(time.count(), 0);
+  ASSERT_TRUE(time.has_value());
+  EXPECT_GT(time->count(), 0);
   EXPECT_EQ(b.seen.time(), time);
   b.finish();
 

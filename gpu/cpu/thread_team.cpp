@@ -11,6 +11,7 @@
 #include <chrono>
 #include <ctime>
 #include <limits>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
@@ -30,7 +31,7 @@ constexpr int pauses_per_clock = 16;
 
 // A thread whose processor time stands still for so long has lost its processor.
 constexpr std::chrono::microseconds stall_time{20};
-// How long a caller sleeps before it looks whether those it waits for still run.
+// How long one that waits sleeps before it looks whether those that hold work still run.
 constexpr std::chrono::microseconds look_time{200};
 
 void pause() {
@@ -87,10 +88,11 @@ struct thread_team::impl {
   };
   struct alignas(64) member {
     stalled_thread thread;
-    std::size_t looks_at = 0;  // whom it looked at last, of those it waited for
+    std::vector<std::optional<std::chrono::nanoseconds>> times;  // of all, when it looked at those that hold work
   };
 
   alignas(64) std::atomic<std::uint32_t> task_number{0};
+  std::atomic<std::uint32_t> sleepers{0};  // workers that wait for another task
   std::atomic<bool> stop{false};
   std::atomic<void (*)(void*, std::int64_t)> call{nullptr};
   std::atomic<void*> task{nullptr};
@@ -101,13 +103,14 @@ struct thread_team::impl {
   std::vector<member> members;  // likewise
   std::vector<std::thread> workers;
 
-  explicit impl(std::size_t threads) : queues(threads), members(threads) {}
+  explicit impl(std::size_t threads) : queues(threads), members(threads) {
+    for (member& m : members) m.times.resize(threads);
+  }
 
   /// Also when not all threads could be had: those that run must be joined.
   ~impl() {
     stop.store(true, std::memory_order_release);
-    task_number.fetch_add(1, std::memory_order_release);
-    task_number.notify_all();
+    announce(task_number.load(std::memory_order_relaxed) + 1);
     for (std::thread& t : workers) t.join();
   }
 
@@ -149,42 +152,64 @@ struct thread_team::impl {
 
   bool done() const { return pending.load(std::memory_order_acquire) == 0; }
 
-  /// When one that thread `t` waits for has work and no processor, it is given that of `t`. Returns whether it was.
-  bool give_way(std::size_t t) {
+  /// When one that holds work has no processor, it is given that of thread `t`, unless `settled()` before that is
+  /// known. Returns whether it was.
+  template <class F>
+  bool give_way(std::size_t t, F settled) {
     const std::size_t all = members.size();
-    std::size_t& at = members[t].looks_at;
+    auto& before = members[t].times;
+    bool any = false;
     for (std::size_t i = 0; i < all; ++i) {
-      at = (at + 1) % all;
-      stalled_thread& other = members[at].thread;
-      if (at == t || !other.holds_work()) continue;
-      const auto before = other.time();
-      if (spin_until([&] { return done() || !other.holds_work(); }, stall_time)) return false;
-      return other.time() == before && other.bring_here();
+      const stalled_thread& other = members[i].thread;
+      before[i] = i != t && other.holds_work() ? other.time() : std::nullopt;
+      any |= before[i].has_value();
+    }
+    if (!any || spin_until(settled, stall_time)) return false;
+    // From the next one on, so that those that wait do not all turn to the same one.
+    for (std::size_t i = (t + 1) % all; i != t; i = (i + 1) % all) {
+      stalled_thread& other = members[i].thread;
+      if (before[i] && other.holds_work() && other.time() == before[i] && other.bring_here()) return true;
     }
     return false;
   }
 
   void wait_for_workers() {
-    if (spin_until([&] { return done(); }, spin_time)) return;
+    const auto finished = [&] { return done(); };
+    if (spin_until(finished, spin_time)) return;
     caller_sleeps.store(true, std::memory_order_seq_cst);
     for (std::uint32_t left; (left = pending.load(std::memory_order_seq_cst)) != 0;) {
-      give_way(0);
+      give_way(0, finished);
       futex(pending, FUTEX_WAIT_PRIVATE, left, &look_timeout);
     }
     caller_sleeps.store(false, std::memory_order_relaxed);
+  }
+
+  /// Makes `number` the current task's and wakes the workers.
+  void announce(std::uint32_t number) {
+    task_number.store(number, std::memory_order_seq_cst);
+    constexpr auto everybody = static_cast<std::uint32_t>(std::numeric_limits<int>::max());
+    if (sleepers.load(std::memory_order_seq_cst) != 0) futex(task_number, FUTEX_WAKE_PRIVATE, everybody, nullptr);
+  }
+
+  void sleep_while_task_is(std::uint32_t number, const timespec* timeout) {
+    sleepers.fetch_add(1, std::memory_order_seq_cst);
+    futex(task_number, FUTEX_WAIT_PRIVATE, number, timeout);
+    sleepers.fetch_sub(1, std::memory_order_relaxed);
   }
 
   /// Waits for a task after number `seen`; returns its number.
   std::uint32_t wait_for_task(std::size_t t, std::uint32_t seen) {
     std::uint32_t number = seen;
     const auto comes = [&] { return (number = task_number.load(std::memory_order_acquire)) != seen; };
-    while (!spin_until(comes, spin_time)) {
-      // Having had its processor the caller has no use for it; this thread may as well queue for the other's.
-      if (members[0].thread.holds_work() && give_way(t)) {
-        leave_processor();
-        continue;
-      }
-      task_number.wait(seen, std::memory_order_acquire);
+    if (spin_until(comes, spin_time)) return number;
+    const auto settled = [&] { return comes() || done(); };
+    while (!comes()) {
+      if (done())  // and nobody holds work before another task
+        sleep_while_task_is(seen, nullptr);
+      else if (give_way(t, settled))
+        leave_processor();  // which the other needs now; this thread may as well queue for the other's
+      else
+        sleep_while_task_is(seen, &look_timeout);
     }
     return number;
   }
@@ -221,8 +246,7 @@ struct thread_team::impl {
       const std::uint64_t left = q.count.load(std::memory_order_relaxed);
       q.ticket.store((std::uint64_t{number} << 32) | left, std::memory_order_release);
     }
-    task_number.store(number, std::memory_order_release);
-    task_number.notify_all();
+    announce(number);
     work(0);
     wait_for_workers();
   }

@@ -9,11 +9,13 @@
 namespace kvern::gpu::cpu {
 
 /// N compute threads that run one task together, the caller being one of them. Workers spin some microseconds for the
-/// next task, then sleep on a futex. One caller at a time.
+/// next task, then sleep on a futex. While threads of the team wait for one whose processor another process has, it may
+/// run on one of theirs. So where a thread may run, the caller as well, is changed while it holds work, and is then
+/// what it was before. One caller at a time.
 class thread_team {
  public:
   /// `threads` >= 1. `cpus`: of each thread, the processors it stays on, if the system lets it; the caller's, thread 0,
-  /// are not touched, and empty lists are any. Throws std::system_error when the system refuses a thread; then none is
+  /// is not read, and empty lists are any. Throws std::system_error when the system refuses a thread; then none is
   /// left running.
   explicit thread_team(int threads, const std::vector<std::vector<int>>& cpus = {});
   ~thread_team();

@@ -1,6 +1,7 @@
 #include "gpu/cpu/thread_team.hpp"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -141,6 +142,104 @@ TEST(thread_team, workers_wake_from_sleep) {
       while (inside.load() < 2) std::this_thread::yield();
     });
   }
+}
+
+/// Another program, as it were, that wants all of a processor: the one that it was told last.
+class intruder {
+ public:
+  intruder() {
+    thread_ = std::thread([this] {
+      for (int at = -1; !stop_.load(std::memory_order_relaxed);) {
+        const int wanted = cpu_.load(std::memory_order_relaxed);
+        if (wanted == at) continue;
+        at = wanted;
+        cpu_set_t only;
+        CPU_ZERO(&only);
+        CPU_SET(static_cast<std::size_t>(at), &only);
+        sched_setaffinity(0, sizeof only, &only);
+      }
+    });
+  }
+  ~intruder() {
+    stop_ = true;
+    thread_.join();
+  }
+  intruder(const intruder&) = delete;
+  intruder& operator=(const intruder&) = delete;
+
+  void go_to(int cpu) { cpu_.store(cpu, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool> stop_{false};
+  std::atomic<int> cpu_{-1};
+  std::thread thread_;
+};
+
+/// The processors that a thread of this process may run on.
+std::vector<int> affinity(pid_t id) {
+  std::vector<int> cpus;
+  cpu_set_t mask;
+  if (sched_getaffinity(id, sizeof mask, &mask) != 0) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(static_cast<std::size_t>(cpu), &mask)) cpus.push_back(cpu);
+  return cpus;
+}
+
+std::map<pid_t, std::vector<int>> affinities() {
+  std::map<pid_t, std::vector<int>> all;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    const pid_t id = std::stoi(task.path().filename().string());
+    all.emplace(id, affinity(id));
+  }
+  return all;
+}
+
+TEST(thread_team, tasks_are_whole_where_another_program_takes_a_processor) {
+  if (affinity(0).size() < 2) GTEST_SKIP() << "needs two processors";
+  const std::thread::id caller = std::this_thread::get_id();
+  for (const int threads : {2, 3}) {
+    thread_team team(threads);
+    const auto before = affinities();
+    {
+      intruder other;
+      for (int round = 0; round < 300; ++round) {
+        std::vector<int> times(24, 0);  // plain: an index has one thread
+        std::atomic<std::uint64_t> sink{0};
+        team.run(24, [&](std::int64_t i) {
+          if (std::this_thread::get_id() != caller) other.go_to(sched_getcpu());
+          std::uint64_t x = static_cast<std::uint64_t>(i) + 1;
+          for (int n = 0; n < 4000; ++n) x = x * 6364136223846793005U + 1442695040888963407U;
+          sink += x;
+          ++times[static_cast<std::size_t>(i)];
+        });
+        ASSERT_EQ(times, std::vector<int>(times.size(), 1));
+      }
+    }
+    while (!others_sleep()) std::this_thread::yield();
+    EXPECT_EQ(affinities(), before);
+  }
+}
+
+/// A worker that has nothing left while all others run goes on looking after them.
+TEST(thread_team, a_caller_that_loses_its_processor_late_is_moved) {
+  if (affinity(0).size() < 2) GTEST_SKIP() << "needs two processors";
+  thread_team team(2);
+  const auto before = affinities();
+  std::atomic<bool> begun{false};
+  team.run(2, [&](std::int64_t i) {
+    if (i == 1) {
+      while (!begun.load()) std::this_thread::yield();
+      return;
+    }
+    begun = true;
+    while (!others_sleep()) std::this_thread::yield();
+    intruder other;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (affinity(0).size() > 1 && std::chrono::steady_clock::now() < end) other.go_to(sched_getcpu());
+    EXPECT_EQ(affinity(0).size(), 1U);
+  });
+  while (!others_sleep()) std::this_thread::yield();
+  EXPECT_EQ(affinities(), before);
 }
 
 /// Many more threads than cores: a caller must not wait for workers that have no core, nor spin while they would run.

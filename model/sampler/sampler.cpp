@@ -54,6 +54,7 @@ std::span<const token_id> window(std::span<const token_id> history, std::int64_t
 void penalize(const sampling_params& p, std::span<const token_id> tokens, workspace& w) {
   w.counts.resize(std::max(w.counts.size(), w.logits.size()), 0);
   w.seen.clear();
+  w.seen.reserve(w.logits.size());  // from here on nothing throws, which would leave counts behind
   for (const token_id t : tokens) {
     if (t < 0 || static_cast<std::size_t>(t) >= w.logits.size()) continue;
     if (w.counts[static_cast<std::size_t>(t)]++ == 0) w.seen.push_back(t);
