@@ -2,22 +2,25 @@
 
 #include <caf/typed_event_based_actor.hpp>
 
-#include <utility>
-#include <vector>
+#include <memory>
 
+#include "actors/gate.hpp"
 #include "actors/messages.hpp"
+#include "actors/status_board.hpp"
 
 namespace kvern::actors {
 
-/// What one step brought, for each session that it brought something.
-struct step_outputs {
-  std::vector<std::pair<session_actor, turn_outputs>> of;
+/// Hands outputs to their sessions, in order: to wake them takes longer than the worker, which has a step to begin, can
+/// wait. What it throws ends it, and the board tells why; then its supervisor acts as on the worker's end.
+class courier : public courier_actor::base {
+ public:
+  courier(caf::actor_config& config, const std::shared_ptr<status_board>& board, parcel<gate::pass> pass);
+
+  behavior_type make_behavior() override;
+  void on_exit() override;
+
+ private:
+  gate::pass pass_;
 };
 
-/// Hands outputs to their sessions, in order: to wake them takes longer than the worker, which has a step to begin, can
-/// wait. Ends when the worker lets go of it.
-using courier_actor = caf::typed_actor<caf::reacts_to<step_outputs>>;
-
 }  // namespace kvern::actors
-
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kvern::actors::step_outputs)

@@ -6,34 +6,22 @@
 #include <variant>
 
 namespace kvern::actors {
-namespace {
 
-courier_actor::behavior_type deliver(courier_actor::pointer self) {
-  return {[self](step_outputs& m) {
-    for (auto& [session, outputs] : m.of) self->send(session, std::move(outputs));
-  }};
-}
-
-}  // namespace
-
-gpu_worker::gpu_worker(caf::actor_config& config, parcel<std::unique_ptr<gpu::engine>> engine,
+gpu_worker::gpu_worker(caf::actor_config& config, parcel<std::unique_ptr<gpu::engine>> engine, courier_actor courier,
                        std::shared_ptr<status_board> board, parcel<gate::pass> pass)
-    : worker_actor::base(config), engine_(engine.take()), board_(std::move(board)), pass_(pass.take()) {
+    : worker_actor::base(config),
+      engine_(engine.take()),
+      courier_(std::move(courier)),
+      board_(std::move(board)),
+      pass_(pass.take()) {
   set_down_handler([this](caf::down_msg& down) { forget(down.source.id()); });
   set_exception_handler([this](std::exception_ptr& thrown) -> caf::error {
-    try {
-      std::rethrow_exception(thrown);
-    } catch (const std::exception& e) {
-      board_->worker_failed(e.what());
-    } catch (...) {
-      board_->worker_failed("unknown exception");
-    }
+    board_->worker_failed(thrown);
     return caf::sec::runtime_error;
   });
 }
 
 gpu_worker::behavior_type gpu_worker::make_behavior() {
-  courier_ = home_system().spawn(deliver);
   send(this, tick{});
   return {
       [this](submit_turn& m) { submit(m.turn); },
@@ -206,7 +194,8 @@ void gpu_worker::forget(caf::actor_id owner) {
 
 void gpu_worker::check_drained() {
   if (!sequences_.empty() || !engine_->idle()) return;
-  for (auto& promise : waiting_) promise.set_value();
+  // The courier keeps them: it may have outputs under way.
+  for (auto& promise : waiting_) send(courier_, drain{parcel(std::move(promise))});
   waiting_.clear();
 }
 

@@ -7,7 +7,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "actors/courier.hpp"
 #include "actors/gate.hpp"
 #include "actors/messages.hpp"
 #include "actors/status_board.hpp"
@@ -17,9 +16,10 @@ namespace kvern::actors {
 
 /// Owns the engine on a thread of its own (spawn it detached): takes what came in, runs a step, sends what it brought,
 /// for as long as there is work; sleeps otherwise. Whatever the engine throws ends it; then its supervisor acts.
+/// Outputs go through the courier; the answers to questions do not, and may tell of a step whose outputs come later.
 class gpu_worker : public worker_actor::base {
  public:
-  gpu_worker(caf::actor_config& config, parcel<std::unique_ptr<gpu::engine>> engine,
+  gpu_worker(caf::actor_config& config, parcel<std::unique_ptr<gpu::engine>> engine, courier_actor courier,
              std::shared_ptr<status_board> board, parcel<gate::pass> pass);
 
   /// How often an idle worker shows life.
@@ -51,9 +51,9 @@ class gpu_worker : public worker_actor::base {
   void check_drained();
 
   std::unique_ptr<gpu::engine> engine_;
+  courier_actor courier_;
   std::shared_ptr<status_board> board_;
   gate::pass pass_;
-  courier_actor courier_;
   std::unordered_map<gpu::sequence_id, owned> sequences_;
   std::unordered_map<caf::actor_id, gpu::sequence_id> owners_;
   std::unordered_map<gpu::turn_id, gpu::sequence_id> turns_;

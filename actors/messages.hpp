@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/gate.hpp"
@@ -127,7 +128,7 @@ struct proceed {};
 /// Worker to itself: time to show life.
 struct tick {};
 
-/// Front desk to worker: keep the promise when no sequence is left.
+/// Front desk to worker: keep the promise when no sequence is left. Worker to courier: keep it now, behind all outputs.
 struct drain {
   parcel<std::promise<void>> done;
 };
@@ -274,6 +275,13 @@ using session_actor =
                      caf::reacts_to<explain_prompt>, caf::reacts_to<prompt_explained>, caf::reacts_to<fork_session>,
                      caf::reacts_to<take_over>, caf::reacts_to<take_file>, caf::reacts_to<stop_turns>>;
 
+/// Worker to courier: what one step brought, for each session that it brought something.
+struct step_outputs {
+  std::vector<std::pair<session_actor, turn_outputs>> of;
+};
+
+using courier_actor = caf::typed_actor<caf::reacts_to<step_outputs>, caf::reacts_to<drain>>;
+
 using scribe_actor = caf::typed_actor<caf::reacts_to<long_job>, caf::reacts_to<proceed>>;
 
 using front_desk_actor =
@@ -309,6 +317,7 @@ KVERN_LOCAL_MESSAGE(turn_outputs)
 KVERN_LOCAL_MESSAGE(proceed)
 KVERN_LOCAL_MESSAGE(tick)
 KVERN_LOCAL_MESSAGE(drain)
+KVERN_LOCAL_MESSAGE(step_outputs)
 KVERN_LOCAL_MESSAGE(long_job)
 KVERN_LOCAL_MESSAGE(prompt_ready)
 KVERN_LOCAL_MESSAGE(start_turn)

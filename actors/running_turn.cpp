@@ -119,6 +119,7 @@ running_turn::verdict running_turn::on(gpu::turn_token& token, session_history& 
   // The worker may be a few tokens ahead of a stop string or of a client that wants no more.
   if (cancelled_) return verdict::goes_on;
   completion_tokens_ += 1;
+  accepted_tokens_ += token.guessed ? 1 : 0;
   if (token.end_of_generation && !request_.request.ignore_eos) return verdict::goes_on;
   deliver(text_.push(token.token, std::move(token.logprob)), history);
   return text_.stop_string() ? verdict::cancel : verdict::goes_on;
@@ -145,7 +146,7 @@ running_turn::verdict running_turn::on(gpu::turn_ended& ended, session_history& 
   event.reason = finished && cancelled_ ? gpu::finish_reason::cancelled : ended.reason;
   event.why = std::move(ended.why);
   event.drafted_tokens = ended.drafted;
-  event.accepted_tokens = ended.accepted;
+  event.accepted_tokens = accepted_tokens_;
   event.queued_ms = ended.queued_ms;
   event.prompt_ms = ended.prompt_ms;
   event.generate_ms = ended.generate_ms;

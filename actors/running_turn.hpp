@@ -87,6 +87,7 @@ class running_turn {
   std::int64_t prompt_tokens_ = 0;
   prefix_match match_;
   std::int64_t completion_tokens_ = 0;
+  std::int64_t accepted_tokens_ = 0;  ///< of them, guessed
   std::int64_t told_ = 0;
   std::int64_t tail_ = 0;  ///< last tokens of the prompt that the session does not keep, nor the answer
   bool keeps_answer_ = true;

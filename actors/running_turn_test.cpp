@@ -44,6 +44,7 @@ struct running_turns : testing::Test {
     gpu::turn_output output{7, std::move(what)};
     return turn->take(output, history, 99);
   }
+  verdict guessed(token_id id) { return say(gpu::turn_token{id, false, {}, true}); }
   verdict token(token_id id) { return say(gpu::turn_token{id, id == byte_tokenizer::eos_id, {}}); }
   verdict ended(gpu::finish_reason reason, std::int64_t committed = 0) {
     gpu::turn_ended e;
@@ -243,6 +244,24 @@ TEST_F(running_turns, a_turn_that_met_its_stop_string_ends_well_in_any_case) {
   EXPECT_EQ(sink->get<end_event>().why.code, "");
 }
 
+TEST_F(running_turns, guessed_tokens_beyond_a_stop_string_are_none_of_the_answer) {
+  begin_with_stop("xyz");
+  token('w');
+  guessed('x');
+  guessed('y');
+  EXPECT_EQ(guessed('z'), verdict::cancel);
+  for (int i = 0; i < 20; ++i) guessed('a');
+  gpu::turn_ended e;
+  e.reason = gpu::finish_reason::cancelled;
+  e.drafted = 30;
+  e.accepted = 23;
+  say(e);
+  EXPECT_EQ(sink->get<end_event>().reason, gpu::finish_reason::stop);
+  EXPECT_EQ(sink->get<end_event>().completion_tokens, 4);
+  EXPECT_EQ(sink->get<end_event>().accepted_tokens, 3);
+  EXPECT_EQ(sink->get<end_event>().drafted_tokens, 30);
+}
+
 TEST_F(running_turns, plans_what_happens_when_the_context_is_full) {
   history.settings = {gpu::overflow_policy::rotate, 40};
   begin("abc");
@@ -298,7 +317,7 @@ TEST_F(running_turns, tells_of_shared_lines_and_of_those_forgotten) {
   e.accepted = 7;
   say(e);
   EXPECT_EQ(sink->get<end_event>().drafted_tokens, 9);
-  EXPECT_EQ(sink->get<end_event>().accepted_tokens, 7);
+  EXPECT_EQ(sink->get<end_event>().accepted_tokens, 0) << "no token of the answer was guessed";
   ASSERT_TRUE(sink->get<end_event>().overflow);
   EXPECT_EQ(sink->get<end_event>().overflow->policy, gpu::overflow_policy::rotate);
   EXPECT_EQ(sink->get<end_event>().overflow->keep, 32);

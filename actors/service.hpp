@@ -148,7 +148,7 @@ struct end_event {
   std::int64_t prompt_tokens = 0;
   std::int64_t completion_tokens = 0;
   std::int64_t drafted_tokens = 0;   ///< guessed by prompt lookup
-  std::int64_t accepted_tokens = 0;  ///< of them, right
+  std::int64_t accepted_tokens = 0;  ///< of them, among the completion's
   std::optional<overflow_report> overflow;
   double queued_ms = 0;
   double prompt_ms = 0;

@@ -48,7 +48,9 @@ void session::describe(parcel<port<session_info>> to) {
       describe_sequence{who_.sequence},
       [this, to](sequence_described& said) mutable {
         auto out = info();
-        out.cached = said.info.value_or(gpu::sequence_info{});
+        auto& cached = out.cached.emplace(said.info.value_or(gpu::sequence_info{}));
+        // The worker tells of steps whose outputs are still on their way.
+        for (auto* lines : {&cached.committed, &cached.reusable}) *lines = std::min(*lines, out.tokens);
         to.take().answer(std::move(out));
       },
       [this, to]() mutable { to.take().answer(info()); });

@@ -50,6 +50,23 @@ TEST_F(session_caches, are_exact_after_an_end_token) {
   expect_tokens(bytes("pxyz"));
 }
 
+TEST_F(session_caches, show_no_more_lines_than_the_session_has_tokens) {
+  answer_without_end();
+  start();
+  id = new_session();
+  auto request = ask("abcd", id);
+  request.exclude_tail = 2;
+  auto r = begin(std::move(request));
+  ASSERT_TRUE(r->wait_for<text_event>());
+  const auto info = get(alice, id).value();
+  EXPECT_TRUE(info.running);
+  EXPECT_EQ(info.tokens, 2);
+  ASSERT_TRUE(info.cached);
+  EXPECT_GT(info.cached->tokens, 4);
+  EXPECT_EQ(info.cached->committed, 2);
+  EXPECT_EQ(info.cached->reusable, 2);
+}
+
 TEST_F(session_caches, are_exact_after_a_stop_string) {
   begin_with("one STOP two");
   auto request = ask("p", id);

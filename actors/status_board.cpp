@@ -25,6 +25,16 @@ void status_board::worker_failed(std::string what) {
   if (alive_.exchange(false, std::memory_order_acq_rel)) failure_ = std::move(what);
 }
 
+void status_board::worker_failed(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::exception& e) {
+    worker_failed(std::string(e.what()));
+  } catch (...) {
+    worker_failed(std::string("unknown exception"));
+  }
+}
+
 std::string status_board::failure() const {
   const std::lock_guard lock(mutex_);
   return failure_;

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -29,6 +30,7 @@ class status_board {
 
   /// The worker is gone and why; the first reason stays.
   void worker_failed(std::string what);
+  void worker_failed(const std::exception_ptr& thrown);
   bool worker_alive() const { return alive_.load(std::memory_order_acquire); }
   std::string failure() const;
 

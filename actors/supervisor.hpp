@@ -10,12 +10,12 @@
 
 namespace kvern::actors {
 
-/// Watches worker, scribe and front desk. None of them ends by itself while the service runs: when one does, the board
-/// says so, running generations end with `worker_failed` and new ones are refused with it.
+/// Watches worker, courier, scribe and front desk. None of them ends by itself while the service runs: when one does,
+/// the board says so, running generations end with `worker_failed` and new ones are refused with it.
 class supervisor : public caf::event_based_actor {
  public:
-  supervisor(caf::actor_config& config, worker_actor worker, scribe_actor scribe, front_desk_actor desk,
-             std::shared_ptr<status_board> board, parcel<gate::pass> pass);
+  supervisor(caf::actor_config& config, worker_actor worker, courier_actor courier, scribe_actor scribe,
+             front_desk_actor desk, std::shared_ptr<status_board> board, parcel<gate::pass> pass);
 
   caf::behavior make_behavior() override;
   void on_exit() override;
@@ -24,6 +24,7 @@ class supervisor : public caf::event_based_actor {
   void lost(const caf::down_msg& down);
 
   worker_actor worker_;
+  courier_actor courier_;
   scribe_actor scribe_;
   front_desk_actor desk_;
   std::shared_ptr<status_board> board_;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/courier.hpp"
 #include "actors/errors.hpp"
 #include "actors/front_desk.hpp"
 #include "actors/gpu_worker.hpp"
@@ -102,13 +103,14 @@ class system_impl final : public system {
     board_->publish(options.engine->stats());
 
     auto& actors = *runtime_->actors;
-    worker_ =
-        actors.spawn<gpu_worker, caf::detached>(parcel(std::move(options.engine)), board_, parcel(doors_.enter()));
+    courier_ = actors.spawn<courier>(board_, parcel(doors_.enter()));
+    worker_ = actors.spawn<gpu_worker, caf::detached>(parcel(std::move(options.engine)), courier_, board_,
+                                                      parcel(doors_.enter()));
     scribe_ = actors.spawn<scribe, caf::detached>(parcel(doors_.enter()));
     const auto context =
         std::make_shared<const session_context>(tokens_, template_, worker_, scribe_, board_, file_terms_);
     desk_ = actors.spawn<front_desk>(context, options.max_sessions_per_tenant, doors_, parcel(doors_.enter()));
-    supervisor_ = actors.spawn<supervisor>(worker_, scribe_, desk_, board_, parcel(doors_.enter()));
+    supervisor_ = actors.spawn<supervisor>(worker_, courier_, scribe_, desk_, board_, parcel(doors_.enter()));
     line_ = std::make_shared<desk_line>(desk_);
   }
 
@@ -120,10 +122,12 @@ class system_impl final : public system {
     caf::anon_send_exit(desk_, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(scribe_, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(worker_, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(courier_, caf::exit_reason::user_shutdown);
     supervisor_ = nullptr;
     desk_ = nullptr;
     scribe_ = nullptr;
     worker_ = nullptr;
+    courier_ = nullptr;
     if (!doors_.wait_empty(patience_)) abandon(std::move(runtime_));
   }
 
@@ -254,6 +258,7 @@ class system_impl final : public system {
   gate doors_;
   const std::shared_ptr<const session_file_terms> file_terms_;
   std::unique_ptr<runtime> runtime_;
+  courier_actor courier_;
   worker_actor worker_;
   scribe_actor scribe_;
   front_desk_actor desk_;

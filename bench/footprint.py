@@ -9,44 +9,34 @@
 filled: what it has then is the least it can have. Prompts are random token ids.
 """
 import argparse
-import os
-import pathlib
 import random
 import tempfile
 import time
 
-import serving
-
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-
-
-def resident(process):
-    """Bytes, those of mapped files included."""
-    for line in open(f"/proc/{process.pid}/smaps_rollup"):
-        if line.startswith("Rss:"):
-            return int(line.split()[1]) * 1024
-    raise SystemExit("no Rss in smaps_rollup")
+from servers import add_server_options, server_for
+from serving import Stream, finish, tokens, warm_up
 
 
 def start(arguments, folder):
     begin = time.monotonic()
-    with serving.server_for(arguments, folder, arguments.context, 1) as server:
+    with server_for(arguments, folder, arguments.context, 1) as server:
         took = time.monotonic() - begin
-        rss = resident(server.process)
+        rss, _ = server.resident()
     print(f"ready after {took * 1e3:.0f} ms, with {rss / 2**20:.0f} MiB")
     return {"ready": took, "resident": rss}
 
 
 def memory(arguments, folder):
     numbers = random.Random(arguments.seed)
-    with serving.server_for(arguments, folder, arguments.tokens + 32, arguments.sessions) as server:
-        serving.warm_up(server, numbers)
-        before = resident(server.process)
+    context = arguments.tokens + 32
+    with server_for(arguments, folder, context, arguments.sessions) as server:
+        warm_up(server, numbers, context)
+        before, _ = server.resident()
         if arguments.server == "kvern":
             for _ in range(arguments.sessions):
-                serving.finish(serving.Stream(server, serving.tokens(numbers, arguments.tokens - 1), 1, server.new_session()))
+                finish(Stream(server, tokens(numbers, arguments.tokens - 1), 1, server.new_session()))
             time.sleep(1)  # what the last turn leaves is returned a moment later
-        after = resident(server.process)
+        after, _ = server.resident()
     print(f"{arguments.sessions} sessions of {arguments.tokens} tokens: {after / 2**20:.0f} MiB resident, {before / 2**20:.0f} before")
     return {"resident": after}
 
@@ -70,7 +60,7 @@ def rest(arguments, folder):
 
 def parser():
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    serving.add_server_options(made)
+    add_server_options(made)
     what = made.add_subparsers(required=True)
     one = what.add_parser("start")
     one.add_argument("--context", type=int, default=8192, help="tokens of a session")

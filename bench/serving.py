@@ -13,29 +13,40 @@ sends a request; one thread reads all streams and takes them apart only when the
 import argparse
 import functools
 import json
-import os
-import pathlib
 import random
 import selectors
-import socket
-import subprocess
 import tempfile
 import time
-import urllib.parse
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+from servers import add_server_options, server_for
+
+
+def request_of(kind, prompt, count, session):
+    """Path and body of a streamed completion of `count` tokens."""
+    body = {"prompt": prompt, "stream": True, "temperature": 0, "ignore_eos": True}
+    if kind == "kvern":
+        named = {} if session is None else {"session": session}
+        return "/v1/completions", {**body, **named, "max_tokens": count, "return_token_ids": True}
+    return "/completion", {**body, "n_predict": count, "return_tokens": True, "cache_prompt": True, "timings_per_token": False}
+
+
+def ids_of(kind, event):
+    if kind == "kvern":
+        return [token for choice in event.get("choices", []) for token in choice.get("token_ids") or []]
+    return event.get("tokens") or []
 
 
 class Stream:
     """One streamed completion, from its request to its last byte."""
 
     def __init__(self, server, prompt, count, session=None):
-        self.server = server
+        self.kind = server.kind
         self.pieces = []  # (when, bytes)
         self.ended = False
         self.socket = server.connect()
-        body = json.dumps(server.body(prompt, count, session)).encode()
-        head = f"POST {server.path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"
+        self.path, body = request_of(server.kind, prompt, count, session)
+        body = json.dumps(body).encode()
+        head = f"POST {self.path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"
         self.sent = time.monotonic()
         self.socket.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         self.socket.setblocking(False)
@@ -50,15 +61,15 @@ class Stream:
         else:
             self.ended = True
             self.socket.close()
+            if not self.pieces or not self.pieces[0][1].startswith(b"HTTP/1.1 200"):
+                raise SystemExit(f"{self.path}: {self.pieces[0][1][-500:] if self.pieces else 'no answer'!r}")
 
     def begun(self, tokens=1):
         """Whether so many tokens have come, about: counted without taking anything apart."""
-        return sum(data.count(self.server.mark) for _, data in self.pieces) > tokens
+        return sum(data.count(b"data: {") for _, data in self.pieces) > tokens
 
     def events(self):
         """(when it came, its JSON) of every event."""
-        if not self.pieces[0][1].startswith(b"HTTP/1.1 200"):
-            raise SystemExit(f"{self.server.path}: {self.pieces[0][1][-500:]!r}")
         out, rest, chunked = [], b"", b""
         head = True
         for when, data in self.pieces:
@@ -86,117 +97,11 @@ class Stream:
     @functools.cached_property
     def tokens(self):
         """(when it came, its id) of every token of a stream that has ended."""
-        return [(when, token) for when, event in self.events() for token in self.server.ids(event)]
+        return [(when, token) for when, event in self.events() for token in ids_of(self.kind, event)]
 
     def first(self):
         """Seconds to the first token."""
         return self.tokens[0][0] - self.sent
-
-
-class Server:
-    """An address that serves completions. `kvern` and `llama` differ in what a request and an event look like."""
-
-    def __init__(self, address, kind, process=None):
-        self.address, self.kind, self.process = address, kind, process
-        self.path = "/v1/completions" if kind == "kvern" else "/completion"
-        self.mark = b"data: {"  # begins an event
-
-    def connect(self):
-        made = socket.socket(socket.AF_UNIX if isinstance(self.address, str) else socket.AF_INET)
-        made.settimeout(120)
-        made.connect(self.address)
-        return made
-
-    def body(self, prompt, count, session):
-        if self.kind == "kvern":
-            more = {} if session is None else {"session": session}
-            return {"prompt": prompt, "max_tokens": count, "stream": True, "temperature": 0, "ignore_eos": True,
-                    "return_token_ids": True, **more}
-        return {"prompt": prompt, "n_predict": count, "stream": True, "temperature": 0, "ignore_eos": True,
-                "return_tokens": True, "cache_prompt": True, "timings_per_token": False}
-
-    def ids(self, event):
-        if self.kind == "kvern":
-            return [token for choice in event.get("choices", []) for token in choice.get("token_ids") or []]
-        return event.get("tokens") or []
-
-    def ask(self, method, path, body=None):
-        """Status and JSON of a small request."""
-        data = b"" if body is None else json.dumps(body).encode()
-        with self.connect() as made:
-            head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
-            made.sendall(f"{head}Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data)
-            got = b"".join(iter(lambda: made.recv(1 << 16), b""))
-        head, _, answer = got.partition(b"\r\n\r\n")
-        return int(head.split()[1]), answer
-
-    def new_session(self):
-        """A conversation's name; llama-server finds its slot by the prompt."""
-        if self.kind != "kvern":
-            return None
-        status, answer = self.ask("POST", "/v1/sessions", {})
-        if status >= 300:
-            raise SystemExit(f"/v1/sessions: {status} {answer[:500]!r}")
-        return json.loads(answer)["id"]
-
-    def counters(self):
-        """kvernd's own counters of its steps: name -> value."""
-        if self.kind != "kvern":
-            return {}
-        lines = self.ask("GET", "/metrics")[1].decode().splitlines()
-        return {name: float(value) for name, _, value in (l.rpartition(" ") for l in lines) if name.startswith("kvern_")
-                and "{" not in name}
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.process is not None:
-            self.process.terminate()
-            self.process.wait(timeout=30)
-
-
-def started(command, address, kind, folder):
-    log = open(os.path.join(folder, "server.log"), "w+")
-    process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    server = Server(address, kind, process)
-    end = time.monotonic() + 120
-    while True:
-        try:
-            if server.ask("GET", "/health")[0] == 200:
-                return server
-        except (OSError, IndexError, ValueError):
-            pass
-        if process.poll() is not None or time.monotonic() > end:
-            process.kill()
-            raise SystemExit(f"{command[0]} did not come up: {pathlib.Path(log.name).read_text()[-2000:]}")
-        time.sleep(0.005)
-
-
-def start_kvern(arguments, folder, context, parallel):
-    path = os.path.join(folder, "kvern.sock")
-    memory = ["--kv-memory", arguments.kv_memory] if arguments.kv_memory else []
-    return started([arguments.kvernd, "--model", arguments.model, "--socket", path, "--log-level", "warning", "--context", context,
-                    "--threads", arguments.threads, *memory, *arguments.options.split()], path, "kvern", folder)
-
-
-def start_llama(arguments, folder, context, parallel):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = probe.getsockname()
-    binary = pathlib.Path(arguments.peers) / "llama.cpp/bin/llama-server"
-    return started([binary, "-m", arguments.model, "--host", address[0], "--port", address[1], "-c", context * parallel, "-np",
-                    arguments.slots or parallel, "-t", arguments.threads, *arguments.options.split()], address, "llama", folder)
-
-
-def server_for(arguments, folder, context, parallel):
-    """The server to measure, with room for `parallel` sequences of `context` tokens."""
-    if not arguments.url:
-        return (start_kvern if arguments.server == "kvern" else start_llama)(arguments, folder, context, parallel)
-    if arguments.url.startswith("unix:"):
-        return Server(arguments.url[5:], arguments.server)
-    url = urllib.parse.urlparse(arguments.url)
-    return Server((url.hostname, url.port or 80), arguments.server)
 
 
 def read_until(streams, done):
@@ -226,25 +131,28 @@ def quantile(values, share):
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def print_steps(before, after):
-    """What kvernd's worker did between two looks at its counters."""
+def daemons_share(before, after):
+    """What kvernd's worker did between two looks at its counters, printed; and, as figures, the share of its time in steps
+    that is not the model's, without and with the time between steps."""
     if not after:
-        return
+        return {}
     steps, worker, model, between = (after[f"kvern_{name}_total"] - before[f"kvern_{name}_total"]
                                      for name in ("steps", "step_seconds", "backend_seconds", "between_seconds"))
-    print(f"steps                 {steps:.0f}, {model / steps * 1e3:.2f} ms each in the model, {(worker - model) / steps * 1e6:.0f} us "
+    beside = worker - model
+    print(f"steps                 {steps:.0f}, {model / steps * 1e3:.2f} ms each in the model, {beside / steps * 1e6:.0f} us "
           f"beside it, {between / steps * 1e6:.0f} us between steps")
+    return {"daemon_share": beside / worker, "daemon_share_with_between": (beside + between) / (worker + between)}
 
 
-def warm_up(server, numbers):
+def warm_up(server, numbers, context):
     """What only the first requests pay, and what kvernd learns of its machine."""
-    finish(Stream(server, tokens(numbers, 700), 16), Stream(server, tokens(numbers, 300), 16))
+    finish(*[Stream(server, tokens(numbers, min(count, context - 16)), 16) for count in (700, 300)])
 
 
 def gap(arguments, folder):
     numbers = random.Random(arguments.seed)
     with server_for(arguments, folder, arguments.context, arguments.streams + 1) as server:
-        warm_up(server, numbers)
+        warm_up(server, numbers, arguments.context)
         [alone] = finish(Stream(server, tokens(numbers, arguments.prompt), 1))
         streams = [Stream(server, tokens(numbers, 64), arguments.tokens) for _ in range(arguments.streams)]
         read_until(streams, lambda: all(stream.begun(10) for stream in streams))
@@ -254,6 +162,8 @@ def gap(arguments, folder):
         after = server.counters()
         finish(*streams)
     first = prompt.sent + prompt.first()
+    if any(stream.tokens[-1][0] < first for stream in streams):
+        raise SystemExit(f"A stream had its {arguments.tokens} tokens before the prompt's first one came: take more --tokens.")
     gaps, during = [], 0
     for stream in streams:
         times = [when for when, _ in stream.tokens]
@@ -263,15 +173,14 @@ def gap(arguments, folder):
     print(f"gap between tokens    p50 {quantile(gaps, 0.5) * 1e3:7.1f}   p99 {quantile(gaps, 0.99) * 1e3:7.1f}   longest "
           f"{max(gaps) * 1e3:7.1f} ms   ({during} tokens meanwhile)")
     print(f"its first token       alone {alone.first():7.2f} s   in company {prompt.first():7.2f} s   x {prompt.first() / alone.first():.2f}")
-    print_steps(before, after)
     return {"longest_gap": max(gaps), "p99_gap": quantile(gaps, 0.99), "first_alone": alone.first(), "first_in_company": prompt.first(),
-            "times": prompt.first() / alone.first()}
+            "times": prompt.first() / alone.first(), **daemons_share(before, after)}
 
 
 def clients(arguments, folder):
     numbers = random.Random(arguments.seed)
     with server_for(arguments, folder, arguments.context, arguments.clients) as server:
-        warm_up(server, numbers)
+        warm_up(server, numbers, arguments.context)
         before, start = server.counters(), time.monotonic()
         streams = finish(*[Stream(server, tokens(numbers, arguments.prompt), arguments.tokens) for _ in range(arguments.clients)])
         took = time.monotonic() - start
@@ -284,15 +193,16 @@ def clients(arguments, folder):
     print(f"{arguments.clients} clients, prompts of {arguments.prompt} tokens, {arguments.tokens} new tokens each")
     print(f"tokens a second       {count / took:7.1f}   ({count} in {took:.2f} s; {together / (one_ended - all_begun):.1f} while all run)")
     print(f"time to first token   p50 {quantile(firsts, 0.5):7.3f}   p99 {quantile(firsts, 0.99):7.3f} s")
-    print_steps(before, after)
-    return {"tokens_per_second": count / took, "first_p50": quantile(firsts, 0.5), "first_p99": quantile(firsts, 0.99)}
+    return {"tokens_per_second": count / took, "first_p50": quantile(firsts, 0.5), "first_p99": quantile(firsts, 0.99),
+            **daemons_share(before, after)}
 
 
 def follow_ups(arguments, folder):
     numbers = random.Random(arguments.seed)
     firsts = []
     with server_for(arguments, folder, arguments.context, arguments.conversations) as server:
-        warm_up(server, numbers)
+        warm_up(server, numbers, arguments.context)
+        before = server.counters()
         talks = [(server.new_session(), []) for _ in range(arguments.conversations)]
         for turn in range(arguments.turns + 1):
             for session, history in talks:
@@ -301,23 +211,11 @@ def follow_ups(arguments, folder):
                 history += [token for _, token in stream.tokens]
                 if turn:  # the first is no follow-up
                     firsts.append(stream.first())
+        after = server.counters()
     print(f"{arguments.conversations} conversations in turn, {arguments.turns} follow-ups of {arguments.new} new tokens each, "
           f"answers of {arguments.answer}; up to {max(len(h) for _, h in talks)} tokens")
     print(f"time to first token   p50 {quantile(firsts, 0.5) * 1e3:7.1f}   p99 {quantile(firsts, 0.99) * 1e3:7.1f} ms")
-    return {"first_p50": quantile(firsts, 0.5), "first_p99": quantile(firsts, 0.99)}
-
-
-def add_server_options(parser):
-    parser.add_argument("--server", choices=["kvern", "llama"], default="kvern")
-    parser.add_argument("--url", help="a server that runs, of the kind that --server says: http://HOST:PORT or unix:PATH")
-    parser.add_argument("--kvernd", default=ROOT / "build/release/daemon/kvernd")
-    parser.add_argument("--peers", default=ROOT / "build/peers")
-    parser.add_argument("--model", default=ROOT / "models/smollm2.gguf")
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--slots", type=int, help="llama-server's, if not one for each sequence")
-    parser.add_argument("--kv-memory", help="kvernd's, such as 2GiB")
-    parser.add_argument("--options", default="", help="more flags for the server")
-    parser.add_argument("--seed", type=int, default=1)
+    return {"first_p50": quantile(firsts, 0.5), "first_p99": quantile(firsts, 0.99), **daemons_share(before, after)}
 
 
 def parser():

@@ -8,95 +8,15 @@ conversation, beside llama-server's own counts where it has been built (bench/pe
 Both start what they measure on sockets of their own, with prompts as token ids.
 """
 import argparse
-import http.client
-import json
 import os
-import pathlib
 import random
-import socket
-import subprocess
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+import servers
+
 PAGE_LINES = 32
 SESSION_BYTES = 2048
-
-
-class UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("localhost", timeout=600)
-        self.path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self.path)
-
-
-class Server:
-    """A process that serves HTTP on a Unix socket; ends with the `with` block."""
-
-    def __init__(self, command, path, log):
-        self.log = open(log, "w+")
-        self.process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
-        self.http = UnixConnection(path)
-        end = time.monotonic() + 120
-        while not self.answers():
-            if self.process.poll() is not None or time.monotonic() > end:
-                self.process.kill()
-                raise SystemExit(f"{command[0]} did not come up: {pathlib.Path(log).read_text()[-2000:]}")
-            time.sleep(0.1)
-
-    def answers(self):
-        try:
-            return self.ask("GET", "/health")[0] == 200
-        except (OSError, http.client.HTTPException):
-            self.http.close()
-            return False
-
-    def ask(self, method, path, body=None):
-        self.http.request(method, path, None if body is None else json.dumps(body))
-        got = self.http.getresponse()
-        return got.status, json.loads(got.read())
-
-    def must(self, method, path, **body):
-        status, answer = self.ask(method, path, body or None)
-        if status >= 300:
-            raise SystemExit(f"{path}: {status} {answer}")
-        return answer
-
-    def resident(self):
-        """Resident bytes, and how many of them nobody else has."""
-        rss = private = 0
-        for line in open(f"/proc/{self.process.pid}/smaps_rollup"):
-            name, _, value = line.partition(":")
-            if name == "Rss":
-                rss = int(value.split()[0]) * 1024
-            if name in ("Private_Clean", "Private_Dirty"):
-                private += int(value.split()[0]) * 1024
-        return rss, private
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.http.close()
-        self.process.terminate()
-        self.process.wait(timeout=30)
-        self.log.close()
-
-
-def kvernd(arguments, folder, *more):
-    path = os.path.join(folder, "kvern.sock")
-    return Server([arguments.kvernd, "--model", arguments.model, "--socket", path, "--log-level", "warning", *more], path,
-                  os.path.join(folder, "kvernd.log"))
-
-
-def llama_server(binary, model, folder, context):
-    path = os.path.join(folder, "llama.sock")
-    return Server([binary, "-m", model, "--host", path, "-c", context, "-np", 1, "-t", os.cpu_count()], path,
-                  os.path.join(folder, "llama.log"))
 
 
 def tokens(random_numbers, count):
@@ -111,7 +31,7 @@ def complete(daemon, prompt, session, count):
 def idle(arguments, folder):
     numbers = random.Random(1)
     system = tokens(numbers, arguments.shared)
-    with kvernd(arguments, folder, "--kv-memory", arguments.kv_memory, "--kv-type", arguments.kv_type) as daemon:
+    with servers.kvernd(arguments.kvernd, arguments.model, folder, "--kv-memory", arguments.kv_memory, "--kv-type", arguments.kv_type) as daemon:
         warm = daemon.must("POST", "/v1/sessions")["id"]
         complete(daemon, tokens(numbers, 600), warm, 1)  # what the first request allocates is not a session's
         daemon.must("DELETE", f"/v1/sessions/{warm}")
@@ -154,7 +74,7 @@ def conversation(arguments, folder):
     said = [tokens(numbers, numbers.randrange(10, 60)) for _ in range(arguments.turns)]
     context = sum(map(len, said)) + arguments.turns * arguments.answer + 64
     computed, lengths, answers = [], [], []
-    with kvernd(arguments, folder, "--context", context) as daemon:
+    with servers.kvernd(arguments.kvernd, arguments.model, folder, "--context", context) as daemon:
         session, history = daemon.must("POST", "/v1/sessions")["id"], []
         for turn in said:
             history += turn
@@ -169,11 +89,11 @@ def conversation(arguments, folder):
     print(f"new prompt tokens          {sum(map(len, said)):8}   and the last token of each answer before: {sum(new)}")
     print(f"computed by kvernd         {sum(computed):8}   {'turn for turn equal' if computed == new else 'NOT EQUAL'}")
     print(f"prompt tokens, all turns   {sum(lengths):8}")
-    binary = pathlib.Path(arguments.peers) / "llama.cpp/bin/llama-server"
+    binary = servers.llama_binary(arguments.peers)
     if not binary.exists():
         print(f"llama-server               not built ({binary})")
         return
-    with llama_server(binary, arguments.model, folder, context) as server:
+    with servers.llama_server(arguments.peers, arguments.model, folder, "-c", context, "-np", 1, "-t", os.cpu_count()) as server:
         counts, history = [], []
         for turn, answer in zip(said, answers):
             history += turn
@@ -186,8 +106,7 @@ def conversation(arguments, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kvernd", default=ROOT / "build/release/daemon/kvernd")
-    parser.add_argument("--model", default=ROOT / "models/smollm2.gguf")
+    servers.add_binaries(parser)
     what = parser.add_subparsers(required=True)
     one = what.add_parser("idle")
     one.add_argument("--sessions", type=int, default=1000)
@@ -199,7 +118,7 @@ def main():
     two = what.add_parser("conversation")
     two.add_argument("--turns", type=int, default=50)
     two.add_argument("--answer", type=int, default=24)
-    two.add_argument("--peers", default=ROOT / "build/peers")
+    two.add_argument("--peers", default=servers.ROOT / "build/peers")
     two.set_defaults(run=conversation)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="kvern-bench-") as folder:

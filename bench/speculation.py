@@ -15,7 +15,7 @@ import statistics
 import tempfile
 import time
 
-from sessions import ROOT, kvernd
+from servers import add_binaries, kvernd
 
 SOURCE = '''import argparse
 import csv
@@ -192,8 +192,7 @@ def measure(daemon, case, modes, rounds, show):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kvernd", default=ROOT / "build/release/daemon/kvernd")
-    parser.add_argument("--model", default=ROOT / "models/smollm2.gguf")
+    add_binaries(parser)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", choices=CASES, action="append")
@@ -201,7 +200,7 @@ def main():
     parser.add_argument("--show", action="store_true", help="print the answers")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="kvern-bench-") as folder:
-        with kvernd(arguments, folder, "--threads", arguments.threads) as daemon:
+        with kvernd(arguments.kvernd, arguments.model, folder, "--threads", arguments.threads) as daemon:
             for case in arguments.only or CASES:
                 measure(daemon, case, arguments.modes.split(","), arguments.rounds, arguments.show)
 

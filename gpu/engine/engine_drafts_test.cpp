@@ -52,7 +52,12 @@ answer ask(copying& h, turn t) {
   h.submit(std::move(t));
   h.run();
   answer out{h.tokens(id), {}, h.ended(id), h.e->stats().steps - before};
-  for (const turn_token& token : h.all<turn_token>(id)) out.logprobs.push_back(token.logprob);
+  std::int64_t guessed = 0;
+  for (const turn_token& token : h.all<turn_token>(id)) {
+    out.logprobs.push_back(token.logprob);
+    guessed += token.guessed ? 1 : 0;
+  }
+  EXPECT_EQ(guessed, out.end.accepted);
   return out;
 }
 

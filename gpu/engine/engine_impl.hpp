@@ -142,7 +142,7 @@ class engine_impl final : public engine {
   result<void> timed(F work);
   result<void> compute();
   void conclude(step_member& m, time_point now, std::vector<turn_output>& outputs);
-  bool emit_token(turn_record& t, sampled choice, time_point now, std::vector<turn_output>& outputs);
+  bool emit_token(turn_record& t, sampled choice, bool guessed, time_point now, std::vector<turn_output>& outputs);
   void end_turn(turn_record& t, finish_reason reason, error why, std::vector<turn_output>& outputs);
   void after_step(std::vector<turn_output>& outputs);
 

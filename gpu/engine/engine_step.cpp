@@ -231,18 +231,20 @@ void engine_impl::conclude(step_member& m, time_point now, std::vector<turn_outp
     t.reported = processed;
     tell(outputs, t.request.id, turn_progress{.processed = processed, .total = t.prompt_size});
   }
+  std::int32_t right = m.right;
   for (sampled& choice : m.choices)
-    if (emit_token(t, std::move(choice), now, outputs)) return;
+    if (emit_token(t, std::move(choice), right-- > 0, now, outputs)) return;
   if (t.limit == 0 && s.committed == t.prompt_size) end_turn(t, finish_reason::length, {}, outputs);
 }
 
 // Whether it was the turn's last.
-bool engine_impl::emit_token(turn_record& t, sampled choice, time_point now, std::vector<turn_output>& outputs) {
+bool engine_impl::emit_token(turn_record& t, sampled choice, bool guessed, time_point now,
+                             std::vector<turn_output>& outputs) {
   const bool end = options_.is_end && options_.is_end(choice.token);
   if (t.generated++ == 0) t.first_token = now;
   t.last_token = now;
   ++counters_.generated_tokens;
-  tell(outputs, t.request.id, turn_token{choice.token, end, std::move(choice.logprob)});
+  tell(outputs, t.request.id, turn_token{choice.token, end, std::move(choice.logprob), guessed});
   const bool stops = end && !t.request.ignore_eos;
   if (!stops && t.generated < t.limit) return false;
   end_turn(t, stops ? finish_reason::stop : finish_reason::length, {}, outputs);

@@ -70,6 +70,7 @@ struct turn_token {
   token_id token = 0;
   bool end_of_generation = false;
   token_logprob logprob;  ///< filled when asked for
+  bool guessed = false;   ///< by prompt lookup, before it was chosen
 };
 
 /// The last output of a turn. `committed`: tokens of the sequence whose lines are in pages.
@@ -81,7 +82,7 @@ struct turn_ended {
   std::int64_t forgotten = 0;    ///< lines that the sequence's rotation has dropped so far
   std::int64_t rotate_keep = 0;  ///< lines that stay, when it rotates
   std::int64_t drafted = 0;      ///< tokens guessed by prompt lookup
-  std::int64_t accepted = 0;     ///< of them, tokens of the answer
+  std::int64_t accepted = 0;     ///< of them, right; not all may reach a client that wants no more
   double queued_ms = 0;
   double prompt_ms = 0;    ///< from leaving the queue to the first token
   double generate_ms = 0;  ///< from the first token to the last

@@ -13,6 +13,7 @@ def answer(daemon, **more):
     body = got.json()
     choice = body["choices"][0]
     details = body["usage"]["completion_tokens_details"]
+    assert details["accepted_prediction_tokens"] < body["usage"]["completion_tokens"]
     return (choice["token_ids"], choice["logprobs"], choice["text"], choice["finish_reason"]), details
 
 
