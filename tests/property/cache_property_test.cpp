@@ -33,7 +33,7 @@ std::uint64_t run_history(std::uint64_t number) {
               {.engine = {.layout = c.cache.layout, .max_running = 6, .max_queued_per_tenant = 6, .max_chunk = 50},
                .lazy = c.cache.update == cache_update::lazy,
                .lines = lines,
-               .longest_prompt = 300,
+               .longest_prompt = 400,
                .sessions = 6 + number % 5,
                .lines_are_checked_every = 5});
   EXPECT_EQ(run.run(500), "");

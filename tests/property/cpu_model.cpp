@@ -15,7 +15,8 @@
 namespace kvern::gpu {
 namespace {
 
-constexpr std::int32_t context = 128;
+// More than two of the rounds in which attention walks keys, so that their results are folded.
+constexpr std::int32_t context = 320;
 constexpr std::int32_t max_rows = 60;
 
 class cold_cpu final : public cold_model {
