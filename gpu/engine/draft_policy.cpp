@@ -156,12 +156,13 @@ void add_trial(sharing& s, std::span<const draft_wish> wishes, const draft_room&
 }  // namespace
 
 void row_costs::learn(measured& m, std::int32_t rows, double ms, std::int64_t age) {
+  const bool agrees = m.any && std::abs(ms / m.ms - 1) <= agreeing;
   const bool first = !m.any || age >= longest_known;
   m.any = true;
   m.again = first ? 1 : m.again + 1;
   m.odd = !first && !m.odd && ms > 2 * m.ms;
   if (m.odd) ms = 2 * m.ms;  // something else was going on, unless it is so again
-  m.sure = m.again >= most_unsure || (!first && std::abs(ms / m.ms - 1) <= agreeing);
+  m.sure = agrees || m.again >= most_unsure;
   const double weight = first ? 1
                         : !m.sure || m.again <= 2
                             ? unsure_weight
