@@ -10,6 +10,7 @@ constexpr double forget = 0.98;
 constexpr double uncertain = 100;          // variance of a factor about which nothing is known
 constexpr std::int32_t first_rows = 32;    // of the step that tells how fast this model is here
 constexpr double keys_like_a_row = 500;    // first guess: so many cost a row's time
+constexpr double head_like_rows = 0.25;    // and a row's logits so much of it
 constexpr double least_factor = 1e-9;      // of a row
 constexpr double odd_miss = 0.25;          // what is learned from a step of more than twice its time
 constexpr std::size_t settled_after = 20;  // measurements
@@ -23,7 +24,7 @@ constexpr double spreads_to_95 = 2;  // a normal error's 95th percentile is 2.06
 
 cost_model::vector cost_model::scaled(const step_load& load) {
   constexpr double rows = 32, keys = 16384;
-  return {1, load.rows / rows, load.reads / keys, load.pairs / keys};
+  return {1, load.rows / rows, load.reads / keys, load.pairs / keys, load.heads / rows};
 }
 
 double cost_model::shape(const vector& x) const {
@@ -49,7 +50,7 @@ void cost_model::begin(const vector& x, double ms) {
   const vector rows = scaled({.rows = 1});
   const vector keys = scaled({.reads = keys_like_a_row, .pairs = keys_like_a_row});
   // All of it for the rows: the first mixed steps come out short, not long.
-  factors_ = {0, 1, rows[1] / keys[2] / 2, rows[1] / keys[3] / 2};
+  factors_ = {0, 1, rows[1] / keys[2] / 2, rows[1] / keys[3] / 2, head_like_rows};
   const double all = shape(x) / ms;
   for (double& f : factors_) f /= all;
   for (std::size_t i = 0; i < terms; ++i) p_[i][i] = uncertain;
@@ -71,15 +72,16 @@ void cost_model::learn(const vector& x, double ms) {
     factors_[i] = std::max(i == 1 ? least_factor : 0.0, factors_[i] + g[i] / scale * miss);
   // An odd measurement was cut; it says that the model is off, so it adds no certainty.
   if (odd) return;
-  double most = 0;
-  for (std::size_t i = 0; i < terms; ++i) {
+  for (std::size_t i = 0; i < terms; ++i)
     for (std::size_t j = 0; j < terms; ++j) p_[i][j] = (p_[i][j] - g[i] * g[j] / scale) / forget;
-    most = std::max(most, p_[i][i]);
-  }
-  // Without variety the covariance would grow for ever in the directions nothing is learned about.
-  if (most > uncertain)
-    for (vector& row : p_)
-      for (double& p : row) p *= uncertain / most;
+  // Without variety a variance about which nothing is learned would grow for ever. A measurement of one factor that
+  // says next to nothing bounds it, and leaves the others alone: to shrink all for one would undo their forgetting.
+  const std::size_t k = count_ % terms;
+  const vector column = p_[k];
+  const double more = terms * (1 - forget) / uncertain;
+  const double share = more / (1 + more * column[k]);
+  for (std::size_t i = 0; i < terms; ++i)
+    for (std::size_t j = 0; j < terms; ++j) p_[i][j] -= column[i] * column[j] * share;
 }
 
 void cost_model::observe(const step_load& load, double ms) {
@@ -109,7 +111,8 @@ step_cost cost_model::estimate() const {
   return {.fixed = factors_[0] * now,
           .per_row = each(1, {.rows = 1}),
           .per_read = each(2, {.reads = 1}),
-          .per_pair = each(3, {.pairs = 1})};
+          .per_pair = each(3, {.pairs = 1}),
+          .per_head = each(4, {.heads = 1})};
 }
 
 double cost_model::aim(double ms) const { return ms / (1 + spreads_to_95 * spread_); }

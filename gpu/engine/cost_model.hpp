@@ -27,7 +27,7 @@ class cost_model {
   std::int32_t trusted_rows(std::int32_t most) const;
 
  private:
-  static constexpr std::size_t terms = 4;  ///< fixed, rows, reads, pairs
+  static constexpr std::size_t terms = 5;  ///< fixed, rows, reads, pairs, heads
   using vector = std::array<double, terms>;
 
   struct measurement {

@@ -41,6 +41,34 @@ TEST(CostModel, TellsRowsFromKeys) {
   }
 }
 
+TEST(CostModel, TellsRowsFromTheirLogits) {
+  const step_cost truth{.fixed = 3, .per_row = 0.4, .per_read = 0.0002, .per_pair = 0.0002, .per_head = 0.9};
+  const key_count keys({8192});
+  std::mt19937 random(11);
+  cost_model m;
+  for (int i = 0; i < 400; ++i) {
+    step_load load;
+    const std::size_t streams = 1 + random() % 8;
+    for (std::size_t s = 0; s < streams; ++s) {
+      const auto at = static_cast<std::int32_t>(random() % 4000);
+      load.add(keys, at, 1, at);
+    }
+    if (i % 3 != 0)
+      load.add(keys, static_cast<std::int32_t>(random() % 4000), static_cast<std::int32_t>(random() % 80));
+    m.observe(load, truth.of(load));
+  }
+  EXPECT_NEAR(m.estimate().per_row, 0.4, 0.03);
+  EXPECT_NEAR(m.estimate().per_head, 0.9, 0.1);
+}
+
+TEST(CostModel, LearnsALastingChangeOfShapeWhereNothingIsToldOfKeys) {
+  cost_model m;
+  for (int i = 0; i < 3000; ++i) m.observe(rows(1 + i * 37 % 200), line(1 + i * 37 % 200));
+  const auto later = [](double n) { return 30 + 0.15 * n; };
+  for (int i = 0; i < 300; ++i) m.observe(rows(1 + i * 37 % 200), later(1 + i * 37 % 200));
+  for (const double n : {1.0, 60.0, 200.0}) EXPECT_NEAR(m.estimate().of(rows(n)), later(n), 0.05 * later(n)) << n;
+}
+
 TEST(CostModel, FollowsALastingChangeWithinThreeSteps) {
   cost_model m;
   for (int i = 0; i < 200; ++i) m.observe(rows(1 + i * 37 % 200), line(1 + i * 37 % 200));
@@ -114,22 +142,23 @@ TEST(CostModel, IgnoresWhatIsNoMeasurement) {
   EXPECT_EQ(m.estimate().of(rows(10)), before);
 }
 
-/// Steps of four streams beside one prompt after another, on a machine whose steps take `truth(load, step)`.
+/// Steps of streams beside one prompt after another, on a machine whose steps take `truth(load, step)`.
 struct company {
   std::function<double(const step_load&, int)> truth;
-  std::vector<double> took{};  ///< [step]
+  std::function<int(int)> streams = [](int) { return 4; };  ///< [step]
+  std::vector<double> took{};                               ///< [step]
 
   void run(int steps) {
     const key_count keys({8192});
     cost_model m;
     for (int i = 0; i < 30; ++i) {  // streams alone
-      const step_load load{.rows = 4, .reads = 400, .pairs = 400};
+      const step_load load{.rows = 4, .reads = 400, .pairs = 400, .heads = 4};
       m.observe(load, truth(load, 0));
     }
     std::int32_t at = 0, stream = 100;
     for (int i = 0; i < steps; ++i, ++stream) {
       step_load load;
-      for (int s = 0; s < 4; ++s) load.add(keys, stream, 1);
+      for (int s = 0; s < streams(i); ++s) load.add(keys, stream, 1, stream);
       const step_cost cost = m.estimate();
       const double room = m.aim(budget) - cost.of(load);
       const std::int32_t fit = cost.rows_within(keys, at, m.trusted_rows(512), room);
@@ -189,6 +218,16 @@ TEST(SimulatedMachine, ThatIsNoisy) {
     EXPECT_LE(c.quantile(handful, 0.93), 52);
     EXPECT_GE(c.quantile(handful, 0.5), 40);
   }
+}
+
+TEST(SimulatedMachine, ThatHasADearHead) {
+  constexpr step_cost dear{.fixed = 3, .per_row = 0.35, .per_read = 0.0002, .per_pair = 0.0003, .per_head = 1};
+  company c{.truth = [&dear](const step_load& l, int) { return dear.of(l); },
+            .streams = [](int step) { return step / 20 % 2 == 0 ? 2 : 16; }};
+  c.run(600);
+  EXPECT_LE(c.quantile(100, 0.95), 52);
+  EXPECT_LE(c.quantile(100, 1), 56);
+  EXPECT_GE(c.quantile(100, 0.3), 45);
 }
 
 TEST(SimulatedMachine, ThatBecomesThreeTimesSlower) {

@@ -172,6 +172,7 @@ result<void> engine_impl::submit(turn t) {
   r.drafts.mode = !r.request.prompt_lookup   ? options_.prompt_lookup
                   : *r.request.prompt_lookup ? prompt_lookup_mode::on
                                              : prompt_lookup_mode::off;
+  if (const auto& last = s->drafts ? s->drafts : tenant.drafts) r.drafts.record = last->passed_on();
   const auto cached =
       r.request.prompt.size() - static_cast<std::size_t>(std::min<std::int64_t>(r.prompt_size, r.request.exclude_tail));
   r.chain = hash_blocks(std::span(r.request.prompt).first(cached), tenant.secret);
@@ -244,6 +245,7 @@ void engine_impl::end_turn(turn_record& t, finish_reason reason, error why, std:
   if (reason == finish_reason::failed) ++counters_.failed_turns;
 
   tenant_account& tenant = *s.tenant;
+  if (t.generated > 0 && t.drafts.mode != prompt_lookup_mode::off) s.drafts = tenant.drafts = t.drafts.record;
   tenant.turns.erase(t.order);
   t.running ? --running_ : --tenant.waiting;
   s.turn = nullptr;

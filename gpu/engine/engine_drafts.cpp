@@ -28,7 +28,7 @@ void engine_impl::add_drafts(const step_plan& plan, const step_budget& budget) {
   for (const planned_rows& r : plan.rows) {
     turn_record& t = record(r.of);
     room.rows += r.rows;
-    load.add(state_.keys, t.sequence->committed, r.rows);
+    load.add(state_.keys, t.sequence->committed, r.rows, t.logits_from());
     deepest = std::max(deepest, t.sequence->committed + 1);
     if (t.generated == 0 || t.sequence->committed + 1 != static_cast<std::int32_t>(t.sequence->tokens.size())) continue;
     ++room.decoding;
@@ -47,7 +47,7 @@ void engine_impl::add_drafts(const step_plan& plan, const step_budget& budget) {
   // Where decode rows alone take as long as a step should, drafts may add a quarter to that, as prompts may.
   if (prompt_rows == 0) ms = std::max(ms, alone / 4);
   const std::int32_t left = std::min(budget.max_rows - room.rows, budget.prompt_rows - prompt_rows);
-  room.most = budget.cost.rows_within(state_.keys, deepest, std::max(0, left), ms);
+  room.most = budget.cost.rows_within(state_.keys, deepest, std::max(0, left), ms, deepest);
   const std::vector<std::int32_t> lengths = share_drafts(wishes, room, row_costs_, budget.cost);
   for (std::size_t i = 0; i < guessing.size(); ++i) {
     turn_record& t = *guessing[i];
@@ -87,7 +87,7 @@ void engine_impl::sample(step_member& m) noexcept {
     choose(m);
   } catch (const std::exception&) {
     m.choices.clear();
-    m.failure = {"out_of_memory", "There is no memory left to choose this request's next token; try again."};
+    m.starved = true;
   }
   tokens.resize(known);
 }
@@ -102,9 +102,10 @@ void engine_impl::settle_drafts(double ms) {
     decoding += m.turn->generated > 0 && m.count == 1 ? 1 : 0;
   }
   const step_cost cost = cost_.estimate();
-  if (decoding + drafted == rows) row_costs_.observe(rows, ms);
-  const double plain = row_costs_.estimate(rows - drafted, cost);
-  const double added = drafted == 0 ? 0 : std::max(0.0, row_costs_.estimate(rows, cost) - plain);
+  if (decoding + drafted == rows) row_costs_.observe(rows, drafted, ms);
+  const double few = row_costs_.estimate(decoding, 0, cost);
+  const double plain = few + cost.per_row * (rows - drafted - decoding);
+  const double added = drafted == 0 ? 0 : std::max(0.0, row_costs_.estimate(decoding + drafted, drafted, cost) - few);
   // In steps of this size, lost by all of their turns.
   const double each = added > 0 && plain > 0 ? added / plain * decoding / drafted : 0;
   for (step_member& m : members_) {

@@ -259,6 +259,21 @@ TEST(EngineDrafts, ArePaidForByTheirTenant) {
   EXPECT_GT(h.e->stats().drafted_tokens, 0U);
 }
 
+TEST(EngineDrafts, BeginWithWhatTheLastTurnOfTheirSequenceOrTenantLearned) {
+  copying h(period_of_ten, {.prompt_lookup = prompt_lookup_mode::automatic});
+  h.warm_up();
+  const answer first = ask(h, h.make(1, 1, "a", plain_prompt(32), 150));
+  EXPECT_GT(first.end.accepted, 100);
+  const answer sequence = ask(h, h.make(2, 1, "a", plain_prompt(32), 20));
+  const answer tenant = ask(h, h.make(3, 3, "a", plain_prompt(32), 20));
+  const answer other = ask(h, h.make(4, 4, "b", plain_prompt(32), 20));
+  EXPECT_LT(sequence.steps, other.steps);
+  EXPECT_LT(tenant.steps, other.steps);
+  // One that drafts nothing has nothing to say of drafts.
+  ask(h, with_lookup(h.make(5, 1, "a", plain_prompt(32), 20), false));
+  EXPECT_EQ(ask(h, h.make(6, 1, "a", plain_prompt(32), 20)).steps, sequence.steps);
+}
+
 TEST(EngineDrafts, ServeALaterPromptLikeAnyOtherLine) {
   for (const cache_layout layout : {cache_layout::paged, cache_layout::left, cache_layout::ring}) {
     copying h(period_of_ten, {.layout = layout, .prompt_lookup = prompt_lookup_mode::on});

@@ -55,6 +55,11 @@ struct turn_record {
   std::int64_t keep_at_end = -1;  ///< tokens that stay when it ends cancelled; -1: all committed
   turn_drafts drafts = {};
   time_point submitted, began, first_token, last_token;
+
+  /// The position from which on its rows have logits.
+  std::int32_t logits_from() const {
+    return limit > 0 ? static_cast<std::int32_t>(sequence->tokens.size()) - 1 : no_logits;
+  }
 };
 
 /// Lines that a sequence's rotation has dropped.
@@ -104,8 +109,10 @@ class engine_impl final : public engine {
     std::int32_t drafted = 0;
     std::int32_t right = 0;             ///< tokens of the draft that were sampled
     error failure = {};                 ///< set when its first row could not be sampled
+    bool starved = false;               ///< there was no memory to sample, nor to say so
     std::vector<sampled> choices = {};  ///< its next tokens; all but the last have rows
 
+    bool failed() const { return starved || !failure.code.empty(); }
     /// Its first rows whose lines are those of tokens that the sequence has.
     std::int32_t valid_rows() const {
       return count + (choices.empty() ? 0 : static_cast<std::int32_t>(choices.size()) - 1);

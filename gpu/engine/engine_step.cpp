@@ -173,11 +173,10 @@ void engine_impl::add_rows(turn_record& t, std::int32_t rows) {
                       .first = static_cast<std::int32_t>(step_.rows.size()),
                       .count = rows,
                       .drafted = static_cast<std::int32_t>(draft.size())});
+  const std::int32_t logits_from = t.logits_from();
   for (std::int32_t p = s.committed; p < s.committed + rows; ++p)
-    step_.rows.push_back({.token = s.tokens[static_cast<std::size_t>(p)],
-                          .position = p,
-                          .sequence = index,
-                          .logits = p + 1 == known && t.limit > 0});
+    step_.rows.push_back(
+        {.token = s.tokens[static_cast<std::size_t>(p)], .position = p, .sequence = index, .logits = p >= logits_from});
   for (std::size_t i = 0; i < draft.size(); ++i)
     step_.rows.push_back(
         {.token = draft[i], .position = known + static_cast<std::int32_t>(i), .sequence = index, .logits = true});
@@ -209,7 +208,7 @@ result<void> engine_impl::compute() {
   backend_->for_each(std::ssize(members_), [this](std::int64_t i) { sample(members_[static_cast<std::size_t>(i)]); });
   accepted_.clear();
   for (const step_member& m : members_) {
-    if (m.turn->cancelled || !m.failure.code.empty()) continue;
+    if (m.turn->cancelled || m.failed()) continue;
     for (std::int32_t i = 0; i < m.valid_rows(); ++i) accepted_.push_back(m.first + i);
   }
   return timed([&] { return backend_->finalize(accepted_); });
@@ -220,7 +219,9 @@ void engine_impl::conclude(step_member& m, time_point now, std::vector<turn_outp
   turn_record& t = *m.turn;
   sequence& s = *t.sequence;
   if (t.cancelled) return;  // ended after the step
-  if (!m.failure.code.empty()) return end_turn(t, finish_reason::failed, std::move(m.failure), outputs);
+  if (m.starved)
+    m.failure = {"out_of_memory", "There is no memory left to choose this request's next token; try again."};
+  if (m.failed()) return end_turn(t, finish_reason::failed, std::move(m.failure), outputs);
   const std::int32_t prompt_rows = std::clamp(t.prompt_size - s.committed, 0, m.count);
   s.committed += m.valid_rows();
   for (const sampled& choice : m.choices) s.tokens.push_back(choice.token);
@@ -289,7 +290,8 @@ void engine_impl::step(std::vector<turn_output>& outputs) {
   step_.rows.clear();
   auto done = carry_out(plan, budget, outputs);
   step_load load;
-  for (const step_member& m : members_) load.add(state_.keys, m.turn->sequence->committed, m.count + m.drafted);
+  for (const step_member& m : members_)
+    load.add(state_.keys, m.turn->sequence->committed, m.count + m.drafted, m.turn->logits_from());
   const time_point begin = options_.now();
   if (done && !members_.empty()) done = compute();
   const time_point end = options_.now();

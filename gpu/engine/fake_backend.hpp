@@ -49,6 +49,8 @@ class fake_backend final : public backend {
   std::function<bool(const step&, std::size_t row, std::uint64_t state)> nan_row;
   /// Changes a row's logits [vocab].
   std::function<void(const step&, std::size_t row, std::span<float>)> change_logits;
+  /// Runs whenever a row's logits are asked for.
+  std::function<void(std::size_t row)> on_logits;
   /// Runs before every finalize; an error is finalize's.
   std::function<result<void>(std::span<const std::int32_t>)> on_finalize;
   /// Runs before every clear; an error is clear's.
@@ -133,7 +135,10 @@ class fake_backend final : public backend {
     return {};
   }
 
-  std::span<const float> logits(std::size_t row) const override { return logits_[row]; }
+  std::span<const float> logits(std::size_t row) const override {
+    if (on_logits) on_logits(row);
+    return logits_[row];
+  }
 
   result<void> finalize(std::span<const std::int32_t> accepted) override {
     const auto staged = std::exchange(staged_, {});

@@ -62,7 +62,7 @@ void planner::plan_prompt_rows() {
     if (best == nullptr) return;
     const turn_view& v = *best->view;
     const std::int32_t fit = budget_.cost.rows_within(state_.keys, v.computed, std::min(left, v.known - v.computed),
-                                                      end_ms - budget_.cost.of(load_));
+                                                      end_ms - budget_.cost.of(load_), v.known - 1);
     if (fit == 0 && !first) return;
     ++tenant(best->ref).cursor;
     if (!best->running) {
@@ -169,7 +169,7 @@ std::int32_t planner::plan_rows(turn_work& t, std::int32_t rows, bool forced) {
   t.planned = static_cast<std::int32_t>(plan_.rows.size());
   plan_.rows.push_back({t.ref, rows, pages});
   rows_ += rows;
-  load_.add(state_.keys, v.computed, rows);
+  load_.add(state_.keys, v.computed, rows, v.known - 1);
   tenant(t.ref).service += rows / tenant(t.ref).weight;
   return rows;
 }
@@ -255,10 +255,10 @@ void planner::ensure_progress() {
   for (turn_work& t : turns_)
     if (t.running && (oldest == nullptr || t.view->order < oldest->view->order)) oldest = &t;
   if (oldest == nullptr) return;
-  const std::int32_t most =
-      std::min({budget_.max_chunk, budget_.max_rows, oldest->view->known - oldest->view->computed});
+  const turn_view& v = *oldest->view;
+  const std::int32_t most = std::min({budget_.max_chunk, budget_.max_rows, v.known - v.computed});
   const std::int32_t fit =
-      budget_.cost.rows_within(state_.keys, oldest->view->computed, most, budget_.max_prompt_ms - budget_.cost.fixed);
+      budget_.cost.rows_within(state_.keys, v.computed, most, budget_.max_prompt_ms - budget_.cost.fixed, v.known - 1);
   plan_rows(*oldest, std::max(fit, 1), true);
 }
 

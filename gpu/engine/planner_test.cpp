@@ -90,6 +90,15 @@ TEST(Planner, WhatADeepPromptReadsCountsToo) {
   EXPECT_EQ(rows_of(schedule(s, b), {0, 1}), 1);
 }
 
+TEST(Planner, RowsWithLogitsCountMore) {
+  step_budget b = wide;
+  b.cost = {.per_row = 1, .per_head = 10};
+  EXPECT_EQ(rows_of(schedule(state_of({{decoding(1, 10), decoding(2, 70), prompt(3, 500)}}, 100), b), {0, 2}), 20);
+  // Its last row has logits, which take more than is left.
+  EXPECT_EQ(rows_of(schedule(state_of({{decoding(1, 10), decoding(2, 70), prompt(3, 15)}}, 100), b), {0, 2}), 14);
+  EXPECT_EQ(rows_of(schedule(state_of({{decoding(1, 10), decoding(2, 70), prompt(3, 10)}}, 100), b), {0, 2}), 10);
+}
+
 TEST(Planner, TheTenantWithLeastServiceGoesFirst) {
   auto s = state_of({{prompt(1, 60)}, {prompt(2, 60)}, {prompt(3, 60)}}, 100);
   s.tenants[0].service = 30;

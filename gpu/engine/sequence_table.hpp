@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -10,6 +11,7 @@
 
 #include "base/token.hpp"
 #include "gpu/engine/cache_geometry.hpp"
+#include "gpu/engine/draft_policy.hpp"
 #include "gpu/engine/frame_pool.hpp"
 #include "gpu/engine/prefix_index.hpp"
 #include "gpu/engine/turn.hpp"
@@ -32,6 +34,7 @@ struct tenant_account {
   std::int32_t waiting = 0;  ///< turns not running
   frame_account frames;
   std::map<std::uint64_t, turn_record*> turns = {};  ///< by order of submission
+  std::optional<draft_record> drafts = {};           ///< of the last turn that ended, for the first of a sequence
 };
 
 /// A sequence's word for a frame, and whether its running turn keeps it from eviction.
@@ -70,6 +73,7 @@ struct sequence {
   std::vector<block_source> sources;   ///< dense: to be copied into its slot
   std::vector<std::int32_t> places;    ///< dense, once it has wrapped: [place in the slot] the block that lies there
   std::vector<std::int32_t> imported;  ///< dense, while importing: [block] its pages so far
+  std::optional<draft_record> drafts;  ///< of its last turn, for the next
 };
 
 /// How much of a prompt needs no computing, and where that lies.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace kvern::gpu {
@@ -36,15 +37,31 @@ TEST(StepLoad, OfAChunkIsThatOfItsRows) {
   EXPECT_EQ(chunk.rows, 500);
 }
 
+TEST(StepLoad, CountsRowsWithLogits) {
+  const key_count keys({300, 64});
+  step_load load;
+  load.add(keys, 40, 10);
+  EXPECT_EQ(load.heads, 0);
+  load.add(keys, 40, 10, 50);
+  EXPECT_EQ(load.heads, 0) << "the rows end before";
+  load.add(keys, 40, 10, 49);
+  EXPECT_EQ(load.heads, 1);
+  load.add(keys, 40, 10, 45);
+  EXPECT_EQ(load.heads, 6);
+  load.add(keys, 40, 10, 7);
+  EXPECT_EQ(load.heads, 16);
+  EXPECT_EQ(load.rows, 50);
+}
+
 TEST(StepCost, FindsTheMostRowsThatFit) {
   const key_count keys({5000, 512});
-  const step_cost cost{.fixed = 7, .per_row = 0.4, .per_read = 0.001, .per_pair = 0.0004};
+  const step_cost cost{.fixed = 7, .per_row = 0.4, .per_read = 0.001, .per_pair = 0.0004, .per_head = 2};
   for (const std::int32_t first : {0, 300, 4000, 9000})
-    for (const double ms : {0.0, 0.5, 3.0, 40.0, 400.0}) {
-      const std::int32_t fit = cost.rows_within(keys, first, 200, ms);
+    for (const auto& [ms, behind] : {std::pair(0.0, 500), {0.5, 0}, {3.0, 0}, {3.0, 7}, {40.0, 30}, {400.0, 199}}) {
+      const std::int32_t fit = cost.rows_within(keys, first, 200, ms, first + behind);
       const auto takes = [&](std::int32_t rows) {
         step_load load;
-        load.add(keys, first, rows);
+        load.add(keys, first, rows, first + behind);
         return cost.of(load) - cost.fixed;
       };
       EXPECT_TRUE(fit == 0 || takes(fit) <= ms) << first << " " << ms;
