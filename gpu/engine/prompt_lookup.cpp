@@ -7,6 +7,7 @@ namespace {
 
 constexpr std::int32_t nowhere = -1;
 constexpr std::int32_t most_occurrences = 32;
+constexpr std::int32_t most_looked_at = 256;  // with other pairs of the same hash
 constexpr std::size_t fewest_slots = 256;
 
 /// Tokens up to `a` and up to `b`, both included, that are alike; `a` is the earlier position.
@@ -56,8 +57,10 @@ std::int32_t prompt_lookup::find(std::span<const token_id> tokens, std::int32_t 
   std::int32_t from = nowhere;
   std::int32_t match = shortest_match - 1;
   std::int32_t at = earlier_[static_cast<std::size_t>(last)];
-  for (std::int32_t i = 0; i < most_occurrences && at != nowhere && match < longest_match; ++i) {
+  std::int32_t occurrences = 0;
+  for (std::int32_t i = 0; i < most_looked_at && at != nowhere && match < longest_match; ++i) {
     const std::int32_t length = match_length(tokens, at, last);
+    if (length >= shortest_match && ++occurrences > most_occurrences) break;
     if (length > match) {
       match = length;
       from = at;
