@@ -9,12 +9,12 @@
 filled: what it has then is the least it can have. Prompts are random token ids.
 """
 import argparse
+import os
 import random
-import tempfile
 import time
 
 from servers import add_server_options, server_for
-from serving import Stream, finish, tokens, warm_up
+from serving import Stream, finish, run, tokens, warm_up
 
 
 def start(arguments, folder):
@@ -48,8 +48,8 @@ def processor_seconds(process):
 
 def rest(arguments, folder):
     numbers = random.Random(arguments.seed)
-    with serving.server_for(arguments, folder, arguments.context, 1) as server:
-        serving.warm_up(server, numbers)
+    with server_for(arguments, folder, arguments.context, 1) as server:
+        warm_up(server, numbers, arguments.context)
         time.sleep(1)
         before = processor_seconds(server.process)
         time.sleep(arguments.seconds)
@@ -76,11 +76,5 @@ def parser():
     return made
 
 
-def main():
-    arguments = parser().parse_args()
-    with tempfile.TemporaryDirectory(prefix="kvern-bench-") as folder:
-        arguments.run(arguments, folder)
-
-
 if __name__ == "__main__":
-    main()
+    run(parser())

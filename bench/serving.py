@@ -245,11 +245,12 @@ def parser():
     return made
 
 
-def main():
-    arguments = parser().parse_args()
+def run(made):
+    """What the command line says of `made`, a parser whose experiments are `run`, in a folder of its own."""
+    arguments = made.parse_args()
     with tempfile.TemporaryDirectory(prefix="kvern-bench-") as folder:
         arguments.run(arguments, folder)
 
 
 if __name__ == "__main__":
-    main()
+    run(parser())
