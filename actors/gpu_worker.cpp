@@ -166,9 +166,10 @@ void gpu_worker::step() {
     brought.of.emplace_back(owner, turn_outputs{std::exchange(outputs, {})});
   }
   touched_.clear();
-  if (!brought.of.empty()) send(courier_, std::move(brought));
+  // First, so that whoever has an answer finds its steps counted.
   board_->beat();
   board_->publish(engine_->stats());
+  if (!brought.of.empty()) send(courier_, std::move(brought));
   check_drained();
   wake();
 }
