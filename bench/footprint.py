@@ -9,6 +9,7 @@
 filled: what it has then is the least it can have. Prompts are random token ids.
 """
 import argparse
+import json
 import os
 import random
 import time
@@ -29,6 +30,7 @@ def start(arguments, folder):
 def memory(arguments, folder):
     numbers = random.Random(arguments.seed)
     context = arguments.tokens + 32
+    arguments.kv_memory = arguments.kv_memory or "2GiB"  # so that no session is evicted
     with server_for(arguments, folder, context, arguments.sessions) as server:
         warm_up(server, numbers, context)
         before, _ = server.resident()
@@ -36,6 +38,9 @@ def memory(arguments, folder):
             for _ in range(arguments.sessions):
                 finish(Stream(server, tokens(numbers, arguments.tokens - 1), 1, server.new_session()))
             time.sleep(1)  # what the last turn leaves is returned a moment later
+            cache = json.loads(server.ask("GET", "/health")[1])["cache"]
+            if cache["pages_used"] < arguments.sessions * arguments.tokens // 32:
+                raise SystemExit(f"only {cache['pages_used']} pages are in use: give more --kv-memory")
         after, _ = server.resident()
     print(f"{arguments.sessions} sessions of {arguments.tokens} tokens: {after / 2**20:.0f} MiB resident, {before / 2**20:.0f} before")
     return {"resident": after}
