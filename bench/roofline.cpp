@@ -9,13 +9,10 @@
 
 // Twelve independent chains hide the latency. Assembly, because the compiler would see that they are all equal.
 #define KVERN_CHAIN(op, reg, n) op " %%" reg "14, %%" reg "15, %%" reg #n "\n\t"
-#define KVERN_TWELVE(op, reg)                                                                          \
-  KVERN_CHAIN(op, reg, 0)                                                                              \
-  KVERN_CHAIN(op, reg, 1)                                                                              \
-  KVERN_CHAIN(op, reg, 2)                                                                              \
-  KVERN_CHAIN(op, reg, 3) KVERN_CHAIN(op, reg, 4) KVERN_CHAIN(op, reg, 5) KVERN_CHAIN(op, reg, 6)      \
-      KVERN_CHAIN(op, reg, 7) KVERN_CHAIN(op, reg, 8) KVERN_CHAIN(op, reg, 9) KVERN_CHAIN(op, reg, 10) \
-          KVERN_CHAIN(op, reg, 11)
+#define KVERN_FOUR(op, reg, a, b, c, d) \
+  KVERN_CHAIN(op, reg, a) KVERN_CHAIN(op, reg, b) KVERN_CHAIN(op, reg, c) KVERN_CHAIN(op, reg, d)
+#define KVERN_TWELVE(op, reg) \
+  KVERN_FOUR(op, reg, 0, 1, 2, 3) KVERN_FOUR(op, reg, 4, 5, 6, 7) KVERN_FOUR(op, reg, 8, 9, 10, 11)
 #define KVERN_CLOBBERS "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11"
 #endif
 
