@@ -13,6 +13,7 @@
 
 #include "bench/cache_case.hpp"
 #include "bench/roofline.hpp"
+#include "bench/run_benchmarks.hpp"
 #include "gpu/cache/memory_block.hpp"
 
 namespace kvern::bench {
@@ -176,9 +177,5 @@ void register_all(shared_parts& shared) {
 int main(int argc, char** argv) {
   kvern::bench::shared_parts shared;
   kvern::bench::register_all(shared);
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  return 0;
+  return kvern::bench::run_benchmarks(argc, argv);
 }

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <utility>
 
+#include "bench/random_floats.hpp"
 #include "gpu/cache/cache_shape.hpp"
 
 namespace kvern::bench {
@@ -17,14 +18,6 @@ using namespace gpu;       // NOLINT(google-build-using-namespace)
 using namespace gpu::cpu;  // NOLINT(google-build-using-namespace)
 
 namespace {
-
-std::vector<float> random_floats(std::size_t n) {
-  std::mt19937 engine(7);
-  std::normal_distribution<float> d;
-  std::vector<float> v(n);
-  for (float& x : v) x = d(engine);
-  return v;
-}
 
 template <class T>
 T must(result<T> r) {

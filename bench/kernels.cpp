@@ -18,7 +18,9 @@
 #include <utility>
 #include <vector>
 
+#include "bench/random_floats.hpp"
 #include "bench/roofline.hpp"
+#include "bench/run_benchmarks.hpp"
 #include "gpu/cache/memory_block.hpp"
 #include "gpu/cpu/attention.hpp"
 #include "gpu/cpu/file_block.hpp"
@@ -33,14 +35,6 @@ namespace {
 
 using namespace gpu;       // NOLINT(google-build-using-namespace)
 using namespace gpu::cpu;  // NOLINT(google-build-using-namespace)
-
-std::vector<float> random_floats(std::size_t n) {
-  std::mt19937 engine(7);
-  std::normal_distribution<float> d;
-  std::vector<float> v(n);
-  for (float& x : v) x = d(engine);
-  return v;
-}
 
 /// Random bits, with f16 where a block has them, and floats, of ordinary magnitude.
 void keep_finite(ggml_type type, std::byte* block) {
@@ -348,9 +342,5 @@ void register_all() {
 
 int main(int argc, char** argv) {
   kvern::bench::register_all();
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  return 0;
+  return kvern::bench::run_benchmarks(argc, argv);
 }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/run_benchmarks.hpp"
 #include "model/sampler/sampler.hpp"
 
 namespace kvern::bench {
@@ -63,9 +64,5 @@ void register_all() {
 
 int main(int argc, char** argv) {
   kvern::bench::register_all();
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  return 0;
+  return kvern::bench::run_benchmarks(argc, argv);
 }
